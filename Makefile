@@ -1,0 +1,49 @@
+# One entry point for people: `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test demo bench bench-records lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv from the hashed lock and install the package into it
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.11 setup" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --disable-pip-version-check --quiet --require-hashes --only-binary :all: --no-binary pyspark -r requirements.lock
+	$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@echo "compiling the record kernels (once; the result is kept on disk)"
+	$(BIN)/python -m holdfast.records.warm
+	@touch $(STAMP)
+
+check: setup ## ruff, mypy --strict and the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
+	$(BIN)/pytest -q
+
+demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
+	$(BIN)/python -m holdfast.demo
+
+bench: bench-records ## every benchmark; figures go to build/bench/*.json
+
+bench-records: setup ## record kernels against aiokafka's Cython parser
+	$(BIN)/python -m bench.records
+
+lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --no-header --upgrade --quiet --output-file requirements.lock
+
+clean: ## remove .venv and everything built
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,196 @@
+"""Every error that Holdfast raises on purpose.
+
+    HoldfastError                      a person or a client can act on it; its message says how
+    ├── UsageError                     bad input at the command line; exit code 2
+    ├── CorruptData                    bytes that are not what they claim to be, with the position
+    │   ├── CorruptBatch               a Kafka record batch
+    │   └── CorruptFrame               a journal frame
+    ├── StoreFailed                    a store could not make bytes durable, or could not read them back
+    ├── DataDirectoryRefused           in use by another process, or of a newer format
+    ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
+    └── KafkaRefusal                   a request that is answered with a Kafka error code
+        ├── CorruptMessage             2
+        ├── UnknownTopicOrPartition    3
+        ├── MessageTooLarge            10
+        ├── InvalidTopic               17
+        ├── InvalidRequiredAcks        21
+        ├── TopicAlreadyExists         36
+        ├── InvalidPartitions          37
+        ├── InvalidReplicationFactor   38
+        ├── InvalidConfig              40
+        ├── InvalidRequest             42
+        ├── UnsupportedForMessageFormat 43
+        ├── OutOfOrderSequence         45
+        ├── InvalidProducerEpoch       47
+        ├── InvalidRecord              87
+        ├── UnknownTopicId             100
+        ├── OffsetOutOfRange           1
+        └── StorageUnavailable         56
+
+Each class knows the Kafka error code that stands for it on the wire and whether the same request may
+simply be sent again. An `assert` elsewhere in the code base guards against our own bugs, never against input.
+"""
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """The root: anything below it has a message meant for a reader."""
+
+    kafka_code: ClassVar[int] = -1
+    retriable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(HoldfastError):
+    """The command line, a file named on it or a setting is wrong."""
+
+    exit_code = 2
+
+
+class CorruptData(HoldfastError):
+    """Bytes that contradict themselves; `position` counts from the start of the buffer or file."""
+
+    kafka_code = 2
+    retriable = True
+
+    def __init__(self, why: str, position: int = 0) -> None:
+        super().__init__(f"{why} (at byte {position})")
+        self.why = why
+        self.position = position
+
+
+class CorruptBatch(CorruptData):
+    """A record batch fails its checks."""
+
+
+class CorruptFrame(CorruptData):
+    """A journal frame fails its checks."""
+
+
+class StoreFailed(HoldfastError):
+    """A store failed to write durably or to read back what it had acknowledged."""
+
+    kafka_code = 56
+    retriable = True
+
+
+class DataDirectoryRefused(HoldfastError):
+    """The data directory belongs to another process or to a newer Holdfast."""
+
+
+class ConnectionFailed(HoldfastError):
+    """No Kafka endpoint answers at the address, or it broke off in the middle."""
+
+    kafka_code = 13
+    retriable = True
+
+
+class KafkaRefusal(HoldfastError):
+    """A request that is refused with a Kafka error code."""
+
+
+class OffsetOutOfRange(KafkaRefusal):
+    """A fetch outside of [log start, log end]."""
+
+    kafka_code = 1
+
+
+class CorruptMessage(KafkaRefusal):
+    """A produced batch that fails its CRC or its own counts."""
+
+    kafka_code = 2
+    retriable = True
+
+
+class UnknownTopicOrPartition(KafkaRefusal):
+    """No such topic or partition here."""
+
+    kafka_code = 3
+    retriable = True
+
+
+class MessageTooLarge(KafkaRefusal):
+    """A batch over max.message.bytes."""
+
+    kafka_code = 10
+
+
+class InvalidTopic(KafkaRefusal):
+    """A name that Kafka does not allow."""
+
+    kafka_code = 17
+
+
+class InvalidRequiredAcks(KafkaRefusal):
+    """acks is not one of -1, 0, 1."""
+
+    kafka_code = 21
+
+
+class TopicAlreadyExists(KafkaRefusal):
+    """A topic of that name exists."""
+
+    kafka_code = 36
+
+
+class InvalidPartitions(KafkaRefusal):
+    """A partition count that cannot be."""
+
+    kafka_code = 37
+
+
+class InvalidReplicationFactor(KafkaRefusal):
+    """More replicas asked for than there are nodes."""
+
+    kafka_code = 38
+
+
+class InvalidConfig(KafkaRefusal):
+    """A topic config that is unknown or out of its range."""
+
+    kafka_code = 40
+
+
+class InvalidRequest(KafkaRefusal):
+    """A request whose fields contradict each other."""
+
+    kafka_code = 42
+
+
+class UnsupportedForMessageFormat(KafkaRefusal):
+    """Record format v0 or v1; only batch v2 is stored."""
+
+    kafka_code = 43
+
+
+class OutOfOrderSequence(KafkaRefusal):
+    """A gap in an idempotent producer's sequence numbers."""
+
+    kafka_code = 45
+
+
+class InvalidProducerEpoch(KafkaRefusal):
+    """An older epoch than the producer's current one."""
+
+    kafka_code = 47
+
+
+class StorageUnavailable(KafkaRefusal):
+    """The write is not durable; nothing was acknowledged."""
+
+    kafka_code = 56
+    retriable = True
+
+
+class InvalidRecord(KafkaRefusal):
+    """A record that the topic does not take, such as one without a key on a compacted topic."""
+
+    kafka_code = 87
+
+
+class UnknownTopicId(KafkaRefusal):
+    """No topic has this id."""
+
+    kafka_code = 100
+    retriable = True
