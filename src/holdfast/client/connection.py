@@ -1,0 +1,126 @@
+"""One connection to one Kafka endpoint."""
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from holdfast.errors import ConnectionFailed, UnsupportedVersion
+
+FRAME_BYTES_MAX: Final = 256 << 20
+"""Larger answers are refused: they come from something that does not speak Kafka, or from a broken peer."""
+
+
+class Connection:
+    """A connected socket that answers one request at a time; not for use by several threads.
+
+    `timeout` bounds the connection attempt and every wait for bytes. After any failure the connection is
+    closed for good, since the place in the byte stream is lost: make a new one.
+    """
+
+    def __init__(self, host: str, port: int, *, client_id: str = "holdfast", timeout: float = 30.0) -> None:
+        self.address: Final = f"{host}:{port}"
+        self.closed = False
+        self._client_id = client_id
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout)
+        except OSError as error:
+            self.closed = True
+            raise ConnectionFailed(
+                f"cannot connect to {self.address} ({_reason(error)}): "
+                "is the broker running, and is this the address it listens on?"
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._versions = self._negotiate()
+
+    def send(self, request: Any, *, versions: tuple[int, int]) -> Any:
+        """Sends a kafka-python request in the highest of `versions` that both sides know; returns the answer."""
+        request.API_VERSION = self._version_for(request, versions)
+        return self._exchange(request)
+
+    def close(self) -> None:
+        """Ends the connection; calling it again does nothing."""
+        if not self.closed:
+            self.closed = True
+            self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _negotiate(self) -> dict[int, tuple[int, int]]:
+        # Version 0 is the one that every broker answers (KIP-511), and it says all that is needed here.
+        answer = self._exchange(ApiVersionsRequest(version=0))
+        if answer.error_code:
+            self._fail(f"refused to list its API versions (Kafka error {answer.error_code})")
+        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def _version_for(self, request: Any, versions: tuple[int, int]) -> int:
+        theirs = self._versions.get(request.API_KEY)
+        if theirs is None:
+            raise UnsupportedVersion(f"the broker at {self.address} does not offer {request.name}")
+        version = min(versions[1], theirs[1])
+        if version < max(versions[0], theirs[0]):
+            raise UnsupportedVersion(
+                f"the broker at {self.address} speaks {request.name} versions {theirs[0]} to {theirs[1]}, "
+                f"this client {versions[0]} to {versions[1]}: upgrade the older side"
+            )
+        return int(version)
+
+    def _exchange(self, request: Any) -> Any:
+        if self.closed:
+            raise ConnectionFailed(f"the connection to {self.address} is closed")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        request.with_header(correlation_id=self._correlation_id, client_id=self._client_id)
+        try:
+            self._socket.sendall(request.encode(header=True, framed=True))
+            frame = self._receive(self._frame_bytes())
+        except OSError as error:
+            self._fail(f"broke off during {request.name} ({_reason(error)})", error)
+        return self._decode(request, frame)
+
+    def _frame_bytes(self) -> int:
+        (size,) = struct.unpack(">i", self._receive(4))
+        if not 4 <= size <= FRAME_BYTES_MAX:
+            self._fail(f"announced an answer of {size} bytes: does a Kafka broker listen there, without TLS?")
+        return int(size)
+
+    def _receive(self, size: int) -> memoryview:
+        buffer = memoryview(bytearray(size))
+        filled = 0
+        while filled < size:
+            count = self._socket.recv_into(buffer[filled:])
+            if count == 0:
+                raise ConnectionResetError("the other side closed the connection")
+            filled += count
+        return buffer
+
+    def _decode(self, request: Any, frame: memoryview) -> Any:
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        if correlation_id != self._correlation_id:
+            self._fail(f"answered request {correlation_id} instead of {self._correlation_id}")
+        response_class = request.header.get_response_class()
+        try:
+            if response_class.flexible_version_q(request.API_VERSION):
+                # kafka-python skips the header's tagged fields, at the cost of a copy.
+                return response_class.decode(frame, header=True)
+            return response_class.decode(frame[4:])
+        except (ValueError, IndexError, KeyError, TypeError, EOFError, struct.error) as error:
+            self._fail(f"sent an answer to {request.name} that cannot be read ({error})", error)
+
+    def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
+        self.close()
+        raise ConnectionFailed(f"the broker at {self.address} {what}") from cause
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return error.strerror or str(error)
