@@ -6,7 +6,9 @@
     │   ├── CorruptBatch               a Kafka record batch
     │   └── CorruptFrame               a journal frame
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
+    ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
     ├── DataDirectoryRefused           in use by another process, or of a newer format
+    ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     └── KafkaRefusal                   a request that is answered with a Kafka error code
@@ -24,6 +26,7 @@
         ├── UnsupportedForMessageFormat 43
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
+        ├── InvalidTxnState            48
         ├── InvalidRecord              87
         ├── UnknownTopicId             100
         ├── TransientRefusal           any other code after which a client simply asks again
@@ -78,8 +81,19 @@ class StoreFailed(HoldfastError):
     retriable = True
 
 
+class CommitRefused(HoldfastError):
+    """A commit was planned on a state that has moved on; planned anew, it may succeed."""
+
+    kafka_code = 56
+    retriable = True
+
+
 class DataDirectoryRefused(HoldfastError):
     """The data directory belongs to another process or to a newer Holdfast."""
+
+
+class OutcomeMissing(HoldfastError):
+    """Nobody knows how a transaction ended whose data is still there; to guess would be to lie."""
 
 
 class ConnectionFailed(HoldfastError):
@@ -193,6 +207,12 @@ class InvalidProducerEpoch(KafkaRefusal):
     """An older epoch than the producer's current one."""
 
     kafka_code = 47
+
+
+class InvalidTxnState(KafkaRefusal):
+    """A batch or an outcome that the transaction's state does not allow."""
+
+    kafka_code = 48
 
 
 class StorageUnavailable(KafkaRefusal):

@@ -1,0 +1,1 @@
+"""The agent: speaks the Kafka protocol, commits in groups, serves fetches; it holds caches only."""

@@ -1,0 +1,115 @@
+"""Group commit: what arrives while one commit is on its way goes into the next one, in one frame."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from holdfast.agent.committer import Committed, Committer, Write
+from holdfast.agent.plan import PartitionKey
+from holdfast.errors import StorageUnavailable
+
+logger = logging.getLogger(__name__)
+
+COMMIT_BYTES_MAX = 32 * 1024 * 1024
+
+
+class GroupCommit:
+    """The event loop's end of the commit thread.
+
+    `submit` keeps the order of calls. `room` is clear while more than `queue_bytes_max` wait: connections
+    stop reading then, so that back-pressure reaches the sockets instead of memory.
+    """
+
+    def __init__(
+        self,
+        committer: Committer,
+        *,
+        queue_bytes_max: int,
+        on_appended: Callable[[Sequence[PartitionKey]], None],
+    ) -> None:
+        self._committer = committer
+        self._queue_bytes_max = queue_bytes_max
+        self._on_appended = on_appended
+        self._loop = asyncio.get_running_loop()
+        self._queue: list[tuple[Write, asyncio.Future[object]]] = []
+        self._queued_bytes = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def start(self) -> None:
+        """Begin to commit."""
+        self._thread.start()
+
+    def submit(self, write: Write) -> "asyncio.Future[object]":
+        """Queue a write; the future has its answer once it is durable."""
+        future: asyncio.Future[object] = self._loop.create_future()
+        with self._changed:
+            if self._stopping:
+                future.set_exception(StorageUnavailable("shutting down: send it again to the next process"))
+                return future
+            self._queue.append((write, future))
+            self._queued_bytes += write.size_bytes
+            if self._queued_bytes > self._queue_bytes_max:
+                self.room.clear()
+            self._changed.notify()
+        return future
+
+    async def stop(self) -> None:
+        """Commit what is queued, then end the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        await asyncio.to_thread(self._thread.join)
+        # The thread's last deliveries were scheduled before it ended; let them run.
+        await asyncio.sleep(0)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._stopping:
+                    self._changed.wait()
+                if not self._queue:
+                    return
+                group = self._take()
+            committed = self._commit([write for write, _ in group])
+            futures = [future for _, future in group]
+            self._loop.call_soon_threadsafe(self._deliver, futures, committed)
+
+    def _commit(self, writes: list[Write]) -> Committed:
+        try:
+            return self._committer.commit(writes)
+        except Exception:
+            # A bug of ours must not leave clients waiting for ever, nor end the thread that all writes need.
+            logger.exception("commit of %d writes failed", len(writes))
+            error = StorageUnavailable("internal error: the log of the agent has the traceback")
+            return Committed(answers=[error] * len(writes), appended=[])
+
+    def _take(self) -> list[tuple[Write, asyncio.Future[object]]]:
+        """The head of the queue, up to the size of one frame."""
+        count = 0
+        taken_bytes = 0
+        for write, _ in self._queue:
+            taken_bytes += write.size_bytes
+            if count and taken_bytes > COMMIT_BYTES_MAX:
+                break
+            count += 1
+        group = self._queue[:count]
+        del self._queue[:count]
+        self._queued_bytes -= sum(write.size_bytes for write, _ in group)
+        return group
+
+    def _deliver(self, futures: list["asyncio.Future[object]"], committed: Committed) -> None:
+        for future, answer in zip(futures, committed.answers, strict=True):
+            if future.cancelled():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+        if self._queued_bytes <= self._queue_bytes_max:
+            self.room.set()
+        self._on_appended(committed.appended)

@@ -1,0 +1,1 @@
+"""The control plane: the truth about topics, offsets, producers and groups."""

@@ -1,0 +1,112 @@
+"""What a control plane offers: one verb each, the same contract for every implementation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from holdfast.rules.producer import ProducerState
+from holdfast.store.footer import Change
+from holdfast.store.store import Checkpoint, Place, StoredFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as clients see it."""
+
+    topic_id: UUID
+    name: str
+    partitions: int
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBounds:
+    """A partition's [start, end) and the epoch of its leader."""
+
+    start: int
+    end: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Offsets first..last of a partition lie at `place`, as whole batches."""
+
+    first: int
+    last: int
+    place: Place
+    length_bytes: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """A consumer group's position in a partition."""
+
+    topic_id: UUID
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+class ControlPlane(Protocol):
+    """The truth about topics, offsets, producers and groups.
+
+    `apply` is called by one thread at a time; any thread reads, each verb on one consistent snapshot.
+    """
+
+    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
+        """Record one durable frame, all of it or nothing.
+
+        A frame that is already applied is left alone, so a replay may begin too early. CommitRefused if a
+        change no longer fits (another log end, leader epoch, sequence or topic than the commit was planned
+        with): the frame then counts as applied, without effect.
+        """
+        ...
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The last frame applied; None before the first."""
+        ...
+
+    def list_topics(self) -> list[Topic]:
+        """All topics by name."""
+        ...
+
+    def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
+        """Where the partition's log begins and ends; UnknownTopicOrPartition."""
+        ...
+
+    def find_extents(
+        self, topic_id: UUID, partition: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Extent]]:
+        """Bounds, and the extents from the one that holds `offset` on until they exceed `bytes_max`.
+
+        At least one extent if `offset` is below the end.
+        """
+        ...
+
+    def find_extent_by_time(self, topic_id: UUID, partition: int, timestamp_ms: int) -> Extent | None:
+        """The first extent that holds a record at or after the time."""
+        ...
+
+    def find_extent_of_max_time(self, topic_id: UUID, partition: int) -> Extent | None:
+        """The first extent that holds the greatest timestamp of the partition."""
+        ...
+
+    def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
+        """Idempotent producers of the partition by producer id."""
+        ...
+
+    def find_next_producer_id(self) -> int:
+        """First producer id not yet allotted."""
+        ...
+
+    def find_group_offsets(self, group: str) -> list[GroupOffset]:
+        """All positions that a group has committed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all files."""
+        ...

@@ -1,0 +1,185 @@
+"""The embedded control plane: one SQLite file, owned by one process.
+
+WAL with synchronous=NORMAL: a commit here costs no sync of its own. After a power cut the file may lack
+its last commits; the footers of the frames after `checkpoint` bring them back (docs/decisions/0002).
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from uuid import UUID
+
+from holdfast.control.plane import Extent, GroupOffset, LogBounds, Topic
+from holdfast.control.sqlite_apply import FrameApplier, decode_producer
+from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
+from holdfast.rules.producer import ProducerState
+from holdfast.store.footer import Change
+from holdfast.store.store import Checkpoint, Place, StoredFrame
+
+EXTENTS_PER_PLAN_MAX = 256
+
+_EXTENT_COLUMNS = "first_offset, last_offset, journal, position, length_bytes, max_timestamp"
+
+
+class SqliteControlPlane:
+    """Implements `ControlPlane`; see the contract there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer = _connect(path)
+        _migrate(self._writer, path)
+        self._readers: list[sqlite3.Connection] = []
+        self._of_thread = threading.local()
+        rows = self._reader.execute("SELECT topic_id, topic FROM topics")
+        self._topic_rows = {UUID(bytes=topic_id): row for topic_id, row in rows}
+        self._applier = FrameApplier(self._writer, self._topic_rows)
+
+    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
+        """Record one durable frame in one transaction."""
+        self._applier.apply(frame, changes)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The last frame applied."""
+        return self._applier.checkpoint()
+
+    def list_topics(self) -> list[Topic]:
+        """All topics by name."""
+        rows = self._reader.execute(
+            "SELECT topic_id, name, count(*), configs FROM topics JOIN partitions USING (topic)"
+            " GROUP BY topic ORDER BY name"
+        )
+        return [
+            Topic(topic_id=UUID(bytes=topic_id), name=name, partitions=count, configs=json.loads(configs))
+            for topic_id, name, count, configs in rows
+        ]
+
+    def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
+        """Where the partition's log begins and ends."""
+        row = self._reader.execute(
+            "SELECT log_start, log_end, leader_epoch FROM partitions WHERE topic = ? AND partition = ?",
+            (self._topic_rows.get(topic_id), partition),
+        ).fetchone()
+        if row is None:
+            raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
+        return LogBounds(start=row[0], end=row[1], leader_epoch=row[2])
+
+    def find_extents(
+        self, topic_id: UUID, partition: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Extent]]:
+        """Bounds and extents from `offset` on, in one snapshot."""
+        self._reader.execute("BEGIN")
+        try:
+            bounds = self.find_bounds(topic_id, partition)
+            if not bounds.start <= offset < bounds.end:
+                return bounds, []
+            rows = self._reader.execute(
+                f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (a constant)
+                " WHERE topic = ? AND partition = ? AND last_offset >= ? ORDER BY last_offset LIMIT ?",
+                (self._topic_rows[topic_id], partition, offset, EXTENTS_PER_PLAN_MAX),
+            )
+            extents: list[Extent] = []
+            bytes_left = bytes_max
+            for row in rows:
+                extents.append(_extent(row))
+                bytes_left -= extents[-1].length_bytes
+                if bytes_left <= 0:
+                    break
+            return bounds, extents
+        finally:
+            self._reader.execute("COMMIT")
+
+    def find_extent_by_time(self, topic_id: UUID, partition: int, timestamp_ms: int) -> Extent | None:
+        """The first extent that holds a record at or after the time."""
+        return self._find_extent("max_timestamp >= ? ORDER BY last_offset", topic_id, partition, timestamp_ms)
+
+    def find_extent_of_max_time(self, topic_id: UUID, partition: int) -> Extent | None:
+        """The first extent that holds the greatest timestamp."""
+        return self._find_extent("? ORDER BY max_timestamp DESC, last_offset", topic_id, partition, 1)
+
+    def _find_extent(self, condition: str, topic_id: UUID, partition: int, value: int) -> Extent | None:
+        row = self._reader.execute(
+            f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (constants)
+            f" WHERE topic = ? AND partition = ? AND {condition} LIMIT 1",
+            (self._topic_rows.get(topic_id), partition, value),
+        ).fetchone()
+        return row and _extent(row)
+
+    def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
+        """Idempotent producers of the partition by producer id."""
+        rows = self._reader.execute(
+            "SELECT producer_id, producer_epoch, batches FROM producers WHERE topic = ? AND partition = ?",
+            (self._topic_rows.get(topic_id), partition),
+        )
+        return {producer_id: decode_producer(epoch, batches) for producer_id, epoch, batches in rows}
+
+    def find_next_producer_id(self) -> int:
+        """First producer id not yet allotted."""
+        next_id: int = self._reader.execute("SELECT next_id FROM producer_ids").fetchone()[0]
+        return next_id
+
+    def find_group_offsets(self, group: str) -> list[GroupOffset]:
+        """All positions that a group has committed."""
+        rows = self._reader.execute(
+            "SELECT topic_id, partition, offset, leader_epoch, metadata"
+            " FROM group_offsets JOIN topics USING (topic) WHERE group_id = ? ORDER BY name, partition",
+            (group,),
+        )
+        return [
+            GroupOffset(
+                topic_id=UUID(bytes=topic_id),
+                partition=partition,
+                offset=offset,
+                leader_epoch=leader_epoch,
+                metadata=metadata,
+            )
+            for topic_id, partition, offset, leader_epoch, metadata in rows
+        ]
+
+    def close(self) -> None:
+        """Close all connections; the last one folds the WAL into the file."""
+        for reader in self._readers:
+            reader.close()
+        self._writer.close()
+
+    @property
+    def _reader(self) -> sqlite3.Connection:
+        """This thread's own connection: a snapshot must not be shared."""
+        reader: sqlite3.Connection | None = getattr(self._of_thread, "reader", None)
+        if reader is None:
+            reader = self._of_thread.reader = _connect(self._path)
+            self._readers.append(reader)
+        return reader
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema to the newest version, one numbered file at a time."""
+    folder = resources.files("holdfast.control") / "migrations"
+    scripts = sorted((file.name, file.read_text()) for file in folder.iterdir() if file.name.endswith(".sql"))
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(scripts):
+        raise DataDirectoryRefused(
+            f"{path} has schema {version}, newer than {len(scripts)}: use a newer Holdfast"
+        )
+    for number, (_, script) in enumerate(scripts[version:], start=version + 1):
+        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+
+
+def _extent(row: tuple[int, int, int, int, int, int]) -> Extent:
+    first, last, journal, position, length_bytes, max_timestamp = row
+    return Extent(
+        first=first,
+        last=last,
+        place=Place(journal=journal, position=position),
+        length_bytes=length_bytes,
+        max_timestamp=max_timestamp,
+    )

@@ -1,0 +1,1 @@
+"""Stores: immutable bytes, made durable before anybody is told about them."""

@@ -1,0 +1,140 @@
+"""The journal's bytes: file header and frames, as `docs/formats.md` describes them. No I/O here."""
+
+import struct
+from dataclasses import dataclass
+from uuid import UUID
+
+from holdfast.errors import CorruptFrame
+from holdfast.records.crc import crc32c
+
+FILE_MAGIC = b"HOLDFAST"
+FILE_KIND_JOURNAL = 1
+FRAME_MAGIC = b"HFFR"
+FRAME_END_MAGIC = b"RFFH"
+VERSION = 1
+
+_FILE_HEADER = struct.Struct(">8sHHIQ16s")
+_FRAME_HEADER = struct.Struct(">4sHHQQI")
+_CRC = struct.Struct(">I")
+
+FILE_HEADER_BYTES = _FILE_HEADER.size + _CRC.size
+FRAME_HEADER_BYTES = _FRAME_HEADER.size + _CRC.size
+FRAME_TRAILER_BYTES = _CRC.size + len(FRAME_END_MAGIC)
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalHeader:
+    """The first bytes of a journal file."""
+
+    store: int
+    first_frame: int
+    cluster_id: UUID
+
+    def encode(self) -> bytes:
+        """The header with its CRC."""
+        head = _FILE_HEADER.pack(
+            FILE_MAGIC, FILE_KIND_JOURNAL, VERSION, self.store, self.first_frame, self.cluster_id.bytes
+        )
+        return head + _CRC.pack(crc32c(head))
+
+    @classmethod
+    def decode(cls, buffer: Buffer) -> "JournalHeader":
+        """The header at the start of `buffer`, or CorruptFrame."""
+        if len(buffer) < FILE_HEADER_BYTES:
+            raise CorruptFrame("a journal shorter than its header")
+        head = memoryview(buffer)[: _FILE_HEADER.size]
+        magic, kind, version, store, first_frame, cluster_id = _FILE_HEADER.unpack(head)
+        if magic != FILE_MAGIC or kind != FILE_KIND_JOURNAL:
+            raise CorruptFrame("not a Holdfast journal")
+        if version > VERSION:
+            raise CorruptFrame(f"journal version {version} is newer than {VERSION}: use a newer Holdfast")
+        if _CRC.unpack_from(buffer, _FILE_HEADER.size)[0] != crc32c(head):
+            raise CorruptFrame("journal header CRC mismatch")
+        return cls(store=store, first_frame=first_frame, cluster_id=UUID(bytes=cluster_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One group commit as found in a journal: `position` is the file position of the frame's first byte."""
+
+    number: int
+    position: int
+    body_bytes: int
+    footer: bytes
+
+    @property
+    def body_position(self) -> int:
+        """File position of the first batch."""
+        return self.position + FRAME_HEADER_BYTES
+
+    @property
+    def end(self) -> int:
+        """File position after the frame."""
+        return self.body_position + self.body_bytes + len(self.footer) + FRAME_TRAILER_BYTES
+
+
+def frame_head(number: int, body_bytes: int, footer_bytes: int) -> bytes:
+    """The bytes before the body."""
+    head = _FRAME_HEADER.pack(FRAME_MAGIC, VERSION, 0, number, body_bytes, footer_bytes)
+    return head + _CRC.pack(crc32c(head))
+
+
+def frame_tail(footer: bytes) -> bytes:
+    """The bytes after the body: footer, its CRC, end magic."""
+    return footer + _CRC.pack(crc32c(footer)) + FRAME_END_MAGIC
+
+
+def read_frame(buffer: Buffer, position: int, number_expected: int | None = None) -> Frame:
+    """The frame at `position`; CorruptFrame if it is not whole. Its batches are not looked at."""
+    number, body_bytes, footer_bytes = _read_head(buffer, position)
+    if number_expected is not None and number != number_expected:
+        raise CorruptFrame(f"frame {number} where {number_expected} was expected", position)
+    footer_position = position + FRAME_HEADER_BYTES + body_bytes
+    end = footer_position + footer_bytes + FRAME_TRAILER_BYTES
+    if end > len(buffer):
+        raise CorruptFrame("frame cut off", position)
+    footer = bytes(buffer[footer_position : footer_position + footer_bytes])
+    if _CRC.unpack_from(buffer, footer_position + footer_bytes)[0] != crc32c(footer):
+        raise CorruptFrame("frame footer CRC mismatch", position)
+    if bytes(buffer[end - len(FRAME_END_MAGIC) : end]) != FRAME_END_MAGIC:
+        raise CorruptFrame("frame without its end", position)
+    return Frame(number=number, position=position, body_bytes=body_bytes, footer=footer)
+
+
+def has_frame_after(buffer: Buffer, position: int) -> bool:
+    """Whether a whole frame follows the damaged one at `position`: it tells damage from a torn tail.
+
+    A readable header says where the frame would have ended; the search starts there, so that a record
+    whose value looks like a frame is not taken for one.
+    """
+    try:
+        _, body_bytes, footer_bytes = _read_head(buffer, position)
+        position += FRAME_HEADER_BYTES + body_bytes + footer_bytes + FRAME_TRAILER_BYTES
+    except CorruptFrame:
+        position += 1
+    data = bytes(buffer[position:])
+    at = -1
+    while (at := data.find(FRAME_MAGIC, at + 1)) >= 0:
+        try:
+            read_frame(data, at)
+        except CorruptFrame:
+            continue
+        return True
+    return False
+
+
+def _read_head(buffer: Buffer, position: int) -> tuple[int, int, int]:
+    """(number, body bytes, footer bytes) of the frame at `position`."""
+    if position + FRAME_HEADER_BYTES > len(buffer):
+        raise CorruptFrame("frame header cut off", position)
+    head = bytes(buffer[position : position + _FRAME_HEADER.size])
+    magic, version, _, number, body_bytes, footer_bytes = _FRAME_HEADER.unpack(head)
+    if magic != FRAME_MAGIC:
+        raise CorruptFrame("no frame begins here", position)
+    if _CRC.unpack_from(buffer, position + _FRAME_HEADER.size)[0] != crc32c(head):
+        raise CorruptFrame("frame header CRC mismatch", position)
+    if version > VERSION:
+        raise CorruptFrame(f"frame version {version} is newer than {VERSION}: use a newer Holdfast", position)
+    return number, body_bytes, footer_bytes
