@@ -37,7 +37,7 @@ class Connection:
         self._versions = self._negotiate()
 
     def send(self, request: Any, *, versions: tuple[int, int]) -> Any:
-        """Sends a kafka-python request in the highest of `versions` that both sides know; returns the answer."""
+        """Sends a kafka-python request in the highest of `versions` that both know; returns the answer."""
         request.API_VERSION = self._version_for(request, versions)
         return self._exchange(request)
 

@@ -1,0 +1,1 @@
+"""Everything that touches PySpark. Importing the package starts nothing."""
