@@ -1,0 +1,93 @@
+"""How long consumers had to see a tombstone, counted from when every replica was clean past it."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+ENTRIES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraceClock:
+    """Time that has certainly passed: it advances by the smaller of wall and monotonic time.
+
+    A wall clock that jumps ahead, or a machine that slept, ends no grace early. After a restart the monotonic
+    clock has nothing to compare with, so the time of the outage does not count: call `resume`, then `observe`
+    again.
+    """
+
+    elapsed_ms: int = 0
+    wall_ms: int | None = None
+    monotonic_ms: int | None = None
+
+    def observe(self, *, wall_ms: int, monotonic_ms: int) -> "GraceClock":
+        """Count what passed since the last observation; a clock that went back adds nothing."""
+        passed_ms = 0
+        if self.wall_ms is not None and self.monotonic_ms is not None:
+            passed_ms = max(0, min(wall_ms - self.wall_ms, monotonic_ms - self.monotonic_ms))
+        return GraceClock(elapsed_ms=self.elapsed_ms + passed_ms, wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+
+    def resume(self) -> "GraceClock":
+        """The persisted clock after a restart: what had passed is kept, the anchors are not."""
+        return GraceClock(elapsed_ms=self.elapsed_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """When the removal offset first covered which offsets, on one replica's grace clock, within one lineage.
+
+    Entries are (end, since_ms), both ascending: everything below `end` was covered at `since_ms`. Joining two
+    entries keeps the later time, so a shortened history can prolong a grace but never cut it.
+    """
+
+    entries: tuple[tuple[int, int], ...] = ()
+
+    def cover(self, end: int, now_ms: int) -> "Coverage":
+        """The removal offset is `end` as of `now_ms`; no news if it already was."""
+        if self.entries and end <= self.entries[-1][0]:
+            return self
+        if end <= 0:
+            return self
+        return replace(self, entries=_bounded((*self.entries, (end, now_ms))))
+
+    def since(self, offset: int) -> int | None:
+        """When `offset` was first covered; None while it is not."""
+        return next((since_ms for end, since_ms in self.entries if offset < end), None)
+
+    def expired(self, now_ms: int, retention_ms: int) -> int:
+        """The offset below which every tombstone has had its grace since all replicas were clean past it."""
+        result = 0
+        for end, since_ms in self.entries:
+            if since_ms + retention_ms > now_ms:
+                break
+            result = end
+        return result
+
+    def due(self, offset: int, retention_ms: int) -> int | None:
+        """When a tombstone at `offset` may go: the deadline of a clean, idle log that begins with it."""
+        since_ms = self.since(offset)
+        return None if since_ms is None else since_ms + retention_ms
+
+    def pruned(self, now_ms: int, retention_ms: int) -> "Coverage":
+        """Entries whose grace is over, as one."""
+        over = [entry for entry in self.entries if entry[1] + retention_ms <= now_ms]
+        return replace(self, entries=self.entries[len(over) - 1 :]) if len(over) > 1 else self
+
+    def clipped(self, at: int) -> "Coverage":
+        """What still holds after a truncation to `at`; times stay as they were."""
+        below = tuple(entry for entry in self.entries if entry[0] < at)
+        straddling = next((since_ms for end, since_ms in self.entries if end >= at), None)
+        if straddling is None or at <= 0:
+            return replace(self, entries=below)
+        return replace(self, entries=(*below, (at, straddling)))
+
+
+NOTHING_COVERED = Coverage()
+
+
+def _bounded(entries: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """At most ENTRIES_MAX entries: the two nearest in time become one at the later time."""
+    if len(entries) <= ENTRIES_MAX:
+        return entries
+    gaps = [later[1] - earlier[1] for earlier, later in pairwise(entries)]
+    drop = gaps.index(min(gaps))
+    return entries[:drop] + entries[drop + 1 :]

@@ -1,0 +1,208 @@
+"""The leader's side of the removal protocol: collect, recompute, distribute, and say who holds things back.
+
+A leader is made anew in every term. It starts from the values that had reached it as a replica, has to hear
+from every member of exactly one membership before it recomputes, and learns from the same reports what
+earlier leaders had granted, so that no permission that anybody acted on is forgotten. Whoever lags behind the
+group's value is sent it again, also when nothing has changed since.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.rules import fencing, removal
+from holdfast.rules.lineage import Lineage
+from holdfast.rules.membership import (
+    NO_GENERATION,
+    NO_MEMBERSHIP,
+    Generation,
+    Membership,
+    MembershipVersion,
+    Replica,
+    ReplicaId,
+)
+from holdfast.rules.removal import (
+    Cleaned,
+    Collect,
+    Distribute,
+    Message,
+    Refusal,
+    Removable,
+    Report,
+    Stamp,
+    Term,
+    Unreported,
+)
+from holdfast.rules.removal_replica import ReplicaState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """The newest word of one member in this term, and since when its values stand where they are."""
+
+    generation: Generation
+    cleaned: Cleaned
+    removable: Removable
+    heard_ms: int
+    mcco_since_ms: int
+    mxfo_since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderState:
+    """All that a leader remembers; it may be persisted, or dropped and made anew by the next term."""
+
+    me: Replica
+    lineage: Lineage
+    term: Term
+    membership: Membership
+    removable: Removable
+    since_ms: int
+    heard: Mapping[ReplicaId, Heard] = field(default_factory=dict)
+    newer_membership: MembershipVersion = NO_MEMBERSHIP
+    """A version that somebody knows of; nothing is decided until this leader has read it."""
+    deposed: bool = False
+
+    @property
+    def missing(self) -> tuple[Replica, ...]:
+        """The members that this leader has not heard from in its term."""
+        return tuple(member for member in self.membership.replicas if member.id not in self.heard)
+
+    @property
+    def may_decide(self) -> bool:
+        """It still leads, as far as it knows, and knows the membership that counts."""
+        return not self.deposed and not fencing.stale_membership(
+            self.membership.version, self.newer_membership
+        )
+
+
+def lead(replica: ReplicaState, term: Term, membership: Membership, now_ms: int) -> LeaderState:
+    """Begin a term from the values that were distributed to this replica."""
+    return LeaderState(
+        me=replica.me,
+        lineage=replica.lineage,
+        term=term,
+        membership=membership,
+        removable=replica.removable,
+        since_ms=now_ms,
+    )
+
+
+def collect(state: LeaderState) -> tuple[Message, ...]:
+    """One round, to be sent again and again: ask every member, tell again whoever lags behind."""
+    if state.deposed:
+        return ()
+    asked = tuple(Collect(stamp=_stamp(state, member)) for member in state.membership.replicas)
+    return asked + _distribute(state, state.membership.replicas)
+
+
+def receive(
+    state: LeaderState, message: Report | Refusal, now_ms: int
+) -> tuple[LeaderState, tuple[Message, ...]]:
+    """Take a replica's answer; recompute; what to distribute once the new state is durable."""
+    stamp = message.stamp
+    if fencing.other_replica(stamp.target, state.me):
+        return state, ()
+    if fencing.stale_lineage(state.lineage, stamp.lineage) or fencing.stale_term(state.term, stamp.term):
+        return replace(state, deposed=True), ()
+    if fencing.stale_membership(state.membership.version, stamp.membership):
+        return replace(state, newer_membership=max(state.newer_membership, stamp.membership)), ()
+    member = state.membership.current(stamp.sender.id)
+    if (
+        isinstance(message, Refusal)
+        or member is None
+        or fencing.other_replica(stamp.sender, member)
+        or fencing.stale_lineage(stamp.lineage, state.lineage)
+        or fencing.stale_term(stamp.term, state.term)
+        or fencing.stale_membership(stamp.membership, state.membership.version)
+    ):
+        return state, ()
+    return _hear(state, member, message, now_ms)
+
+
+def change_membership(state: LeaderState, membership: Membership) -> tuple[LeaderState, tuple[Message, ...]]:
+    """Take a recorded change: who left stops counting at once, who joined counts at once, as unreported."""
+    if fencing.stale_membership(membership.version, state.membership.version):
+        return state, ()
+    kept = {member.id: member for member in state.membership.replicas if member in membership}
+    heard = {id_: heard for id_, heard in state.heard.items() if id_ in kept}
+    state = _recompute(replace(state, membership=membership, heard=heard))
+    return state, _distribute(state, membership.replicas)
+
+
+def _hear(
+    state: LeaderState, member: Replica, report: Report, now_ms: int
+) -> tuple[LeaderState, tuple[Message, ...]]:
+    before = state.heard.get(member.id)
+    if before is not None and fencing.stale_generation(report.stamp.generation, before.generation):
+        return state, ()
+    news = _heard(report, before, now_ms)
+    known = state.removable.raised(report.removable)
+    was = state.removable
+    state = _recompute(replace(state, heard={**state.heard, member.id: news}, removable=known))
+    everyone = state.removable != was or member == state.me or before is None
+    return state, _distribute(state, state.membership.replicas if everyone else (member,))
+
+
+def _heard(report: Report, before: Heard | None, now_ms: int) -> Heard:
+    cleaned = report.cleaned
+    mcco_stands = before is not None and before.cleaned.mcco == cleaned.mcco
+    mxfo_stands = before is not None and before.cleaned.mxfo == cleaned.mxfo
+    return Heard(
+        generation=report.stamp.generation,
+        cleaned=cleaned,
+        removable=report.removable,
+        heard_ms=now_ms,
+        mcco_since_ms=before.mcco_since_ms if before is not None and mcco_stands else now_ms,
+        mxfo_since_ms=before.mxfo_since_ms if before is not None and mxfo_stands else now_ms,
+    )
+
+
+def _recompute(state: LeaderState) -> LeaderState:
+    if not state.may_decide:
+        return state
+    members = [member.id for member in state.membership.replicas]
+    mtro = removal.removal_offset({id_: heard.cleaned.mcco for id_, heard in state.heard.items()}, members)
+    mxro = removal.removal_offset({id_: heard.cleaned.mxfo for id_, heard in state.heard.items()}, members)
+    removable = Removable(
+        mtro=removal.risen(state.removable.mtro, mtro), mxro=removal.risen(state.removable.mxro, mxro)
+    )
+    return replace(state, removable=removable)
+
+
+def _distribute(state: LeaderState, to: Iterable[Replica]) -> tuple[Message, ...]:
+    """Tell those of `to` that lag behind.
+
+    The leader's own replica takes a value before anybody else hears of it: whoever deposes this leader and
+    hears from that replica then knows every value that was ever acted on. A replica without a start is given
+    one only by a leader that has heard from all, because only such a leader knows the group's current value.
+    """
+    if not state.may_decide:
+        return ()
+    own = state.heard.get(state.me.id)
+    if state.me in state.membership and (own is None or own.removable != state.removable):
+        to = (state.me,)
+    return tuple(
+        Distribute(stamp=_stamp(state, member), removable=state.removable)
+        for member in to
+        if _lags(state, state.heard.get(member.id))
+    )
+
+
+def _lags(state: LeaderState, heard: Heard | None) -> bool:
+    if heard is None:
+        return False
+    if isinstance(heard.cleaned.mcco, Unreported):
+        return not state.missing
+    return heard.removable != state.removable
+
+
+def _stamp(state: LeaderState, target: Replica) -> Stamp:
+    heard = state.heard.get(target.id)
+    return Stamp(
+        lineage=state.lineage,
+        term=state.term,
+        membership=state.membership.version,
+        sender=state.me,
+        target=target,
+        generation=heard.generation if heard else NO_GENERATION,
+    )

@@ -1,0 +1,151 @@
+"""A replica's side of the removal protocol: report what its manifest says, obey the newest leader."""
+
+from dataclasses import dataclass, replace
+
+from holdfast.rules import fencing
+from holdfast.rules.grace import NOTHING_COVERED, Coverage
+from holdfast.rules.lineage import FIRST_LINEAGE, Lineage
+from holdfast.rules.membership import (
+    NO_GENERATION,
+    NO_MEMBERSHIP,
+    Generation,
+    Membership,
+    MembershipVersion,
+    Replica,
+)
+from holdfast.rules.removal import (
+    NO_TERM,
+    NOTHING_REMOVABLE,
+    NOTHING_REPORTED,
+    Cleaned,
+    Collect,
+    Distribute,
+    Refusal,
+    Removable,
+    Report,
+    Stamp,
+    Term,
+    Unreported,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """All that a replica must remember, persisted before any reply leaves it.
+
+    `cleaned` is the prefix that its manifest proves, or the start it was given when it joined, if that is
+    higher: below the start it only ever receives what replicas that were clean past it hold. The start may
+    lie above its log end. Nothing else ever lifts `cleaned`: a distributed value says what others have done.
+    """
+
+    me: Replica
+    lineage: Lineage = FIRST_LINEAGE
+    term: Term = NO_TERM
+    membership: MembershipVersion = NO_MEMBERSHIP
+    generation: Generation = NO_GENERATION
+    cleaned: Cleaned = NOTHING_REPORTED
+    removable: Removable = NOTHING_REMOVABLE
+    clean_coverage: Coverage = NOTHING_COVERED
+    """When `cleaned.mcco` reached which offset."""
+    coverage: Coverage = NOTHING_COVERED
+    """When `removable.mtro` reached which offset: consumers' grace runs from then."""
+
+    @staticmethod
+    def founding(me: Replica, membership: Membership) -> "ReplicaState":
+        """A replica of a new partition: nothing was ever written, so it is clean up to 0."""
+        return ReplicaState(me=me, membership=membership.version, cleaned=Cleaned(mcco=0, mxfo=0))
+
+    @staticmethod
+    def joining(me: Replica, membership: Membership, lineage: Lineage) -> "ReplicaState":
+        """A replica that the membership has just recorded, with an empty store and no start yet."""
+        return ReplicaState(me=me, lineage=lineage, membership=membership.version)
+
+    @property
+    def may_copy(self) -> bool:
+        """A joining replica copies its first byte only after it has been given its start."""
+        return not isinstance(self.cleaned.mcco, Unreported) and not isinstance(self.cleaned.mxfo, Unreported)
+
+    def clean_to(self, cleaned: Cleaned, generation: Generation, now_ms: int) -> "ReplicaState":
+        """The replica has published a manifest in which it is clean this far."""
+        assert self.may_copy, "nothing can be clean in a store that may not hold anything yet"
+        assert generation >= self.generation, "a manifest generation went back within one life"
+        cleaned = self.cleaned.raised(cleaned)
+        clean_coverage = _covered(self.clean_coverage, cleaned.mcco, now_ms)
+        return replace(self, cleaned=cleaned, clean_coverage=clean_coverage, generation=generation)
+
+    def clean_since(self, offset: int) -> int | None:
+        """When this replica was first clean past `offset`, on its grace clock."""
+        return self.clean_coverage.since(offset)
+
+    def covered_since(self, offset: int) -> int | None:
+        """When MTRO, as far as it had reached this replica, first covered `offset`."""
+        return self.coverage.since(offset)
+
+    def truncated(self, at: int, lineage: Lineage) -> "ReplicaState":
+        """The one legal decrease: all four values clipped to `at`, under a newer lineage."""
+        assert lineage > self.lineage, "a truncation starts a new lineage"
+        return replace(
+            self,
+            lineage=lineage,
+            cleaned=self.cleaned.clipped(at),
+            removable=self.removable.clipped(at),
+            clean_coverage=self.clean_coverage.clipped(at),
+            coverage=self.coverage.clipped(at),
+        )
+
+
+def receive(
+    state: ReplicaState, message: Collect | Distribute, now_ms: int
+) -> tuple[ReplicaState, Report | Refusal | None]:
+    """Take a leader's message: the new state, and what to answer once that state is durable.
+
+    A message for an earlier life gets no answer, nor does one from a lineage that this replica has not
+    truncated to yet; one from the past is refused with what is known here, so that its sender can step down
+    or read up.
+    """
+    stamp = message.stamp
+    if fencing.other_replica(stamp.target, state.me) or stamp.lineage > state.lineage:
+        return state, None
+    if (
+        fencing.stale_lineage(stamp.lineage, state.lineage)
+        or fencing.stale_term(stamp.term, state.term)
+        or fencing.stale_membership(stamp.membership, state.membership)
+    ):
+        return state, Refusal(stamp=_answer(state, stamp))
+    state = replace(
+        state, term=max(state.term, stamp.term), membership=max(state.membership, stamp.membership)
+    )
+    if isinstance(message, Distribute):
+        state = _granted(state, message.removable, now_ms)
+    return state, Report(stamp=_answer(state, stamp), cleaned=state.cleaned, removable=state.removable)
+
+
+def _granted(state: ReplicaState, removable: Removable, now_ms: int) -> ReplicaState:
+    cleaned = state.cleaned
+    if not state.may_copy:
+        cleaned = Cleaned(mcco=removable.mtro, mxfo=removable.mxro)
+    removable = state.removable.raised(removable)
+    if removable == state.removable and cleaned is state.cleaned:
+        return state
+    return replace(
+        state,
+        cleaned=cleaned,
+        removable=removable,
+        clean_coverage=_covered(state.clean_coverage, cleaned.mcco, now_ms),
+        coverage=_covered(state.coverage, removable.mtro, now_ms),
+    )
+
+
+def _covered(coverage: Coverage, end: int | Unreported, now_ms: int) -> Coverage:
+    return coverage if isinstance(end, Unreported) else coverage.cover(end, now_ms)
+
+
+def _answer(state: ReplicaState, stamp: Stamp) -> Stamp:
+    return Stamp(
+        lineage=state.lineage,
+        term=state.term,
+        membership=state.membership,
+        sender=state.me,
+        target=stamp.sender,
+        generation=state.generation,
+    )
