@@ -65,6 +65,12 @@ class ReplicaState:
         """A joining replica copies its first byte only after it has been given its start."""
         return not isinstance(self.cleaned.mcco, Unreported) and not isinstance(self.cleaned.mxfo, Unreported)
 
+    def feeding(self, membership: MembershipVersion) -> "ReplicaState":
+        """Before giving bytes to a replica, know the membership in which it counts: from then on no leader
+        that lacks it can collect here.
+        """
+        return replace(self, membership=max(self.membership, membership))
+
     def clean_to(self, cleaned: Cleaned, generation: Generation, now_ms: int) -> "ReplicaState":
         """The replica has published a manifest in which it is clean this far."""
         assert self.may_copy, "nothing can be clean in a store that may not hold anything yet"

@@ -1,0 +1,178 @@
+"""The removal protocol among simulated replicas; the caller decides the fate of every message on the wire.
+
+What is recorded for the whole group (membership, lineage, leases, the highest term) is one truth here, as a
+control plane or a controller quorum would keep it. Everything else is known only to those whom a message has
+reached: a replica that was deposed leads on until it hears of it, and a leader may work from a membership
+that is out of date.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.rules import removal_leader, removal_replica
+from holdfast.rules.coordinated_policy import RemovalRecord
+from holdfast.rules.lineage import LineageHistory
+from holdfast.rules.membership import Lease, Membership, Replica, ReplicaId
+from holdfast.rules.removal import Collect, Distribute, Message, Term
+from holdfast.rules.removal_leader import LeaderState
+from holdfast.rules.removal_replica import ReplicaState
+
+ROUNDS_MAX = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """One replica's part in the protocol. A crash keeps `record` and loses `leader`."""
+
+    record: RemovalRecord
+    known: Membership
+    leader: LeaderState | None = None
+    alive: bool = True
+
+    @property
+    def state(self) -> ReplicaState:
+        """What the replica remembers."""
+        return self.record.state
+
+
+class Coordination:
+    """All replicas of one partition, and the messages between them that are on their way."""
+
+    def __init__(self, count: int) -> None:
+        self.membership = Membership.found(count)
+        self.history = LineageHistory()
+        self.term = Term(0)
+        self.wire: list[Message] = []
+        self.nodes: dict[int, Node] = {}
+        self.leases: dict[int, Lease] = {}
+        for replica in self.membership.replicas:
+            record = RemovalRecord(state=ReplicaState.founding(replica, self.membership))
+            self.nodes[replica.id] = Node(record=record, known=self.membership)
+
+    def elect(self, id_: int, now_ms: int) -> None:
+        """Replica `id_` leads from now on, by what it knows; whoever led before has yet to hear of it."""
+        node = self.nodes[id_]
+        self.term = Term(self.term + 1)
+        node.leader = removal_leader.lead(node.state, self.term, node.known, now_ms)
+
+    def leaders(self) -> list[int]:
+        """Those that believe that they lead, the rightful one included."""
+        return [
+            id_
+            for id_, node in self.nodes.items()
+            if node.alive and node.leader is not None and not node.leader.deposed
+        ]
+
+    def collect(self, id_: int, now_ms: int) -> None:
+        """A leader sends one round of messages."""
+        node = self.nodes[id_]
+        if node.alive and node.leader is not None:
+            self._send(removal_leader.collect(node.leader), now_ms)
+
+    def deliver(self, index: int, now_ms: int, *, keep: bool = False) -> None:
+        """The message at `index` of the wire arrives; with `keep`, a copy of it stays on its way."""
+        message = self.wire[index] if keep else self.wire.pop(index)
+        self._receive(message, now_ms)
+
+    def drop(self, index: int) -> None:
+        """The message at `index` of the wire is lost."""
+        self.wire.pop(index)
+
+    def join(self, id_: int) -> Replica:
+        """Record a new life of `id_` as a member; it copies nothing before a leader has given it a start."""
+        self.membership = self.membership.join(ReplicaId(id_))
+        life = self.membership.current(ReplicaId(id_))
+        assert life is not None
+        state = ReplicaState.joining(life, self.membership, self.history.current)
+        self.nodes[id_] = Node(record=RemovalRecord(state=state), known=self.membership)
+        return life
+
+    def leave(self, id_: int) -> None:
+        """Remove or fence `id_`: it stops counting, and only a new life of it can come back."""
+        self.membership = self.membership.leave(ReplicaId(id_))
+        del self.nodes[id_]
+
+    def read_membership(self, id_: int, now_ms: int) -> None:
+        """A node reads what is recorded; if it leads, the change takes effect."""
+        node = self.nodes[id_]
+        node.known = self.membership
+        if node.leader is not None:
+            node.leader, messages = removal_leader.change_membership(node.leader, node.known)
+            self._send(messages, now_ms)
+
+    def may_fetch(self, id_: int) -> bool:
+        """A replica copies only once it has its start and while it is a member in this lineage."""
+        node = self.nodes.get(id_)
+        return (
+            node is not None
+            and node.alive
+            and node.state.may_copy
+            and node.state.lineage == self.history.current
+        )
+
+    def feed(self, source: int, target: int) -> None:
+        """`source` is about to give bytes to `target`, whose request says in which membership it counts."""
+        node = self.nodes[source]
+        node.record.state = node.state.feeding(self.nodes[target].state.membership)
+
+    def crash(self, id_: int) -> None:
+        """The process is gone, the disk stays."""
+        node = self.nodes[id_]
+        node.alive = False
+        node.leader = None
+        self.leases[id_] = Lease(replica=node.state.me, generation=node.state.generation)
+
+    def restart(self, id_: int) -> bool:
+        """The process is back; False if its disk was put back to an older state: wipe it and join."""
+        node = self.nodes[id_]
+        lease = self.leases[id_].renew(node.state.me, node.state.generation)
+        if lease is None:
+            return False
+        node.alive = True
+        self.follow_lineage(id_)
+        return True
+
+    def truncate(self, at: int) -> None:
+        """An operator lets the log end at `at`; live replicas follow at once, others when they return."""
+        self.history = self.history.truncate(at)
+        for id_, node in self.nodes.items():
+            if node.alive:
+                node.leader = None
+                self.follow_lineage(id_)
+
+    def follow_lineage(self, id_: int) -> None:
+        """Clip a replica's values by the truncations that it has missed."""
+        node = self.nodes[id_]
+        at = self.history.clip_since(node.state.lineage)
+        if at is not None:
+            node.record.state = node.state.truncated(at, self.history.current)
+
+    def converge(self, now_ms: int) -> None:
+        """Rounds of the rightful leader over a wire without faults, until nobody learns anything new."""
+        for _ in range(ROUNDS_MAX):
+            before = {id_: node.state for id_, node in self.nodes.items()}
+            for id_ in self.leaders():
+                self.read_membership(id_, now_ms)
+                self.collect(id_, now_ms)
+            while self.wire:
+                self.deliver(0, now_ms)
+            if before == {id_: node.state for id_, node in self.nodes.items()}:
+                return
+
+    def _send(self, messages: tuple[Message, ...], now_ms: int) -> None:
+        """Put messages on the wire; those of a node to itself arrive at once."""
+        for message in messages:
+            if message.stamp.sender == message.stamp.target:
+                self._receive(message, now_ms)
+            else:
+                self.wire.append(message)
+
+    def _receive(self, message: Message, now_ms: int) -> None:
+        node = self.nodes.get(message.stamp.target.id)
+        if node is None or not node.alive:
+            return
+        if isinstance(message, Collect | Distribute):
+            node.record.state, answer = removal_replica.receive(node.state, message, now_ms)
+            self._send((answer,) if answer is not None else (), now_ms)
+        elif node.leader is not None:
+            node.leader, messages = removal_leader.receive(node.leader, message, now_ms)
+            self._send(messages, now_ms)
