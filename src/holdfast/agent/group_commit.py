@@ -17,7 +17,7 @@ COMMIT_BYTES_MAX = 32 * 1024 * 1024
 class GroupCommit:
     """The event loop's end of the commit thread.
 
-    `submit` keeps the order of calls. `room` is clear while more than `queue_bytes_max` wait: connections
+    `submit` keeps the order of calls. There is no room while more than `queue_bytes_max` wait: connections
     stop reading then, so that back-pressure reaches the sockets instead of memory.
     """
 
@@ -37,8 +37,7 @@ class GroupCommit:
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
-        self.room = asyncio.Event()
-        self.room.set()
+        self._waiting_for_room: dict[Callable[[], None], None] = {}
 
     def start(self) -> None:
         """Begin to commit."""
@@ -53,10 +52,17 @@ class GroupCommit:
                 return future
             self._queue.append((write, future))
             self._queued_bytes += write.size_bytes
-            if self._queued_bytes > self._queue_bytes_max:
-                self.room.clear()
             self._changed.notify()
         return future
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be submitted."""
+        return self._queued_bytes <= self._queue_bytes_max
+
+    def call_when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once, when there is room again."""
+        self._waiting_for_room[callback] = None
 
     async def stop(self) -> None:
         """Commit what is queued, then end the thread."""
@@ -110,6 +116,8 @@ class GroupCommit:
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
-        if self._queued_bytes <= self._queue_bytes_max:
-            self.room.set()
         self._on_appended(committed.appended)
+        if self.has_room and self._waiting_for_room:
+            callbacks, self._waiting_for_room = self._waiting_for_room, {}
+            for callback in callbacks:
+                callback()

@@ -87,6 +87,10 @@ class Reader:
         position = self._take(length)
         return self._buffer[position : position + length]
 
+    def rest(self) -> memoryview:
+        """What has not been read yet."""
+        return self._buffer[self._position :]
+
     def count(self) -> int:
         """An array's length; null counts as empty. Every element takes at least a byte, so it is bounded."""
         count = self.varint() - 1 if self._flexible else self.int32()

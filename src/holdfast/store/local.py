@@ -63,10 +63,10 @@ class LocalStore:
             if after.end.journal not in journals:
                 raise StoreFailed(f"{self._path(after.end.journal)} is missing; put it back before you start")
             journals = journals[journals.index(after.end.journal) :]
-        successors = [*journals[1:], None]
+        successors: list[int | None] = [*journals[1:], None]
         position = journal.FILE_HEADER_BYTES if after is None else after.end.position
         expected = after.frame + 1 if after is not None else journals[0] if journals else 1
-        for first_frame, successor in zip(journals, successors, strict=True):
+        for first_frame, successor in zip(journals, successors, strict=False):
             self._check_header(first_frame)
             for frame in self._frames(first_frame, position, successor, expected):
                 expected = frame.number + 1

@@ -1,0 +1,60 @@
+"""The topics as this agent knows them, and the rules for their names."""
+
+import re
+from uuid import UUID
+
+from holdfast.control.plane import ControlPlane, Topic
+from holdfast.errors import InvalidTopic, UnknownTopicId, UnknownTopicOrPartition
+
+NAME_LENGTH_MAX = 249
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class Catalog:
+    """A cache over the control plane's topics; refreshed when one of them changes."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read all topics anew."""
+        self._by_name = {topic.name: topic for topic in self._plane.list_topics()}
+        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
+
+    def all(self) -> list[Topic]:
+        """Every topic, by name."""
+        return list(self._by_name.values())
+
+    def find(self, name: str) -> Topic | None:
+        """The topic of that name, if there is one."""
+        return self._by_name.get(name)
+
+    def get(self, name: str | UUID) -> Topic:
+        """The topic of that name or id; raises the error that clients expect for either."""
+        if isinstance(name, UUID):
+            try:
+                return self._by_id[name]
+            except KeyError:
+                raise UnknownTopicId(f"no topic has id {name}") from None
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownTopicOrPartition(f"no topic {name!r}") from None
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidTopic unless Kafka allows the name."""
+    if name in {"", ".", ".."} or len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
+        raise InvalidTopic(
+            f"{name!r} is not a topic name: 1 to {NAME_LENGTH_MAX} of letters, digits, '.', '_' and '-'"
+        )
+
+
+def check_partition(topic: Topic, partition: int) -> None:
+    """Raise UnknownTopicOrPartition unless the topic has that partition."""
+    if not 0 <= partition < topic.partitions:
+        raise UnknownTopicOrPartition(f"{topic.name!r} has partitions 0 to {topic.partitions - 1}")

@@ -1,0 +1,242 @@
+"""One client connection: frames in, answers out, in order, with bounds on everything that waits."""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from holdfast.agent.registry import APIS, Api, Payload, Request
+from holdfast.agent.wire import Reader
+from holdfast.errors import HoldfastError, InvalidRequest
+
+if TYPE_CHECKING:
+    from holdfast.agent.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+REQUEST_BYTES_MAX = 100 * 1024 * 1024
+REQUESTS_WAITING_MAX = 64
+BYTES_WAITING_MAX = 8 * 1024 * 1024
+SCRATCH_BYTES = 256 * 1024
+
+API_VERSIONS = 18
+
+_SIZE = struct.Struct(">i")
+_HEADER = struct.Struct(">hhi")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads requests straight into buffers of their own size, and answers in the order of arrival.
+
+    Requests run one at a time, as on a Kafka broker; produce requests may overlap each other, so that a
+    client's pipelined batches share a group commit. `scratch` belongs to the listener: the event loop fills
+    it and calls back before it looks at another connection.
+    """
+
+    def __init__(self, agent: "Agent", scratch: bytearray) -> None:
+        self._agent = agent
+        self._scratch = memoryview(scratch)
+        self._transport: asyncio.Transport | None = None
+        self._partial_size = b""
+        self._body: bytearray | None = None
+        self._body_filled = 0
+        self._waiting: deque[tuple[Api, Request]] = deque()
+        self._waiting_bytes = 0
+        self._answers: deque[list[Payload | None]] = deque()
+        self._overlapping = False
+        self._tasks: set[asyncio.Future[Payload]] = set()
+        self._reading = True
+        self._writable = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Part of the protocol of asyncio."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._agent.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Part of the protocol of asyncio: nobody is left to answer."""
+        self._transport = None
+        self._agent.connections.discard(self)
+        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def close(self) -> None:
+        """Break off: what is on its way is sent, what waits is dropped."""
+        self._waiting.clear()
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request that arrived has been answered."""
+        return not self._answers and not self._waiting
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: the rest of a large request, or the shared scratch buffer."""
+        if self._body is not None:
+            return memoryview(self._body)[self._body_filled :]
+        kept = len(self._partial_size)
+        self._scratch[:kept] = self._partial_size
+        return self._scratch[kept:]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Part of the protocol of asyncio: bytes have arrived."""
+        if self._body is not None:
+            self._body_filled += nbytes
+            if self._body_filled == len(self._body):
+                body, self._body = self._body, None
+                self._receive(body)
+        else:
+            end = len(self._partial_size) + nbytes
+            self._partial_size = b""
+            self._split(end)
+        self._pump()
+
+    def _split(self, end: int) -> None:
+        """Cut scratch[:end] into requests; the last one may still be on its way."""
+        position = 0
+        while self._transport is not None and end - position >= _SIZE.size:
+            size: int = _SIZE.unpack_from(self._scratch, position)[0]
+            if not 0 < size <= REQUEST_BYTES_MAX:
+                self._refuse(f"a request of {size} bytes")
+                return
+            position += _SIZE.size
+            here = min(size, end - position)
+            body = bytearray(size)
+            body[:here] = self._scratch[position : position + here]
+            position += here
+            if here < size:
+                self._body, self._body_filled = body, here
+                return
+            self._receive(body)
+        self._partial_size = bytes(self._scratch[position:end])
+
+    def _receive(self, body: bytearray) -> None:
+        """Read the header and queue the request."""
+        try:
+            key, version, correlation_id = _HEADER.unpack_from(body)
+            api = APIS[key]
+            if key != API_VERSIONS and not api.first <= version <= api.last:
+                raise InvalidRequest(f"version {version} of request {key}")
+            # The client id is a plain nullable string in every header version.
+            reader = Reader(memoryview(body)[_HEADER.size :], flexible=False)
+            client_id = reader.string()
+            rest = reader.rest()
+            if api.is_flexible(version) and version <= api.last:
+                reader = Reader(rest, flexible=True)
+                reader.tags()
+                rest = reader.rest()
+        except (struct.error, KeyError, InvalidRequest) as failure:
+            self._refuse(f"a request that is not served: {failure!r}")
+            return
+        request = Request(
+            key=key, version=version, correlation_id=correlation_id, client_id=client_id, body=rest
+        )
+        self._waiting.append((api, request))
+        self._waiting_bytes += len(rest)
+
+    def _refuse(self, why: str) -> None:
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        logger.warning("closing the connection from %s: %s", peer, why)
+        self._waiting.clear()
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def _pump(self) -> None:
+        """Start what may start, then read on or hold the client back."""
+        while self._waiting and self._may_start(self._waiting[0][0]):
+            api, request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            self._start(api, request)
+        self._hold_back_or_read()
+
+    def _may_start(self, api: Api) -> bool:
+        if api.may_overlap and not self._agent.commits.has_room:
+            self._agent.commits.call_when_room(self._pump)
+            return False
+        return not self._answers or (self._overlapping and api.may_overlap)
+
+    def _start(self, api: Api, request: Request) -> None:
+        self._overlapping = api.may_overlap
+        answer: list[Payload | None] = [None]
+        self._answers.append(answer)
+        try:
+            result = api.serve(self._agent, request)
+        except HoldfastError as failure:
+            self._refuse(str(failure))
+            return
+        except Exception:
+            logger.exception("request %d v%d failed", request.key, request.version)
+            self._refuse("internal error")
+            return
+        if not isinstance(result, Awaitable):
+            answer[0] = result
+            self._flush()
+            return
+        task = asyncio.ensure_future(result)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._finish(answer, request, done))
+
+    def _finish(
+        self, answer: list[Payload | None], request: Request, task: "asyncio.Future[Payload]"
+    ) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        failure = task.exception()
+        if failure is None:
+            answer[0] = task.result()
+            self._flush()
+            self._pump()
+            return
+        if not isinstance(failure, HoldfastError):
+            logger.error("request %d v%d failed", request.key, request.version, exc_info=failure)
+        self._refuse(str(failure))
+
+    def _flush(self) -> None:
+        """Send the answers that are next in order."""
+        while self._answers and self._answers[0][0] is not None:
+            payload = self._answers.popleft()[0]
+            if self._transport is None or not payload:
+                continue
+            # Joining would copy megabytes; several small sends would cost a system call each.
+            small = b""
+            for buffer in payload:
+                if len(buffer) < 4096:
+                    small += buffer
+                    continue
+                self._transport.write(small)
+                self._transport.write(buffer)
+                small = b""
+            if small:
+                self._transport.write(small)
+
+    def pause_writing(self) -> None:
+        """Part of the protocol of asyncio: the client does not read its answers."""
+        self._writable = False
+        self._hold_back_or_read()
+
+    def resume_writing(self) -> None:
+        """Part of the protocol of asyncio."""
+        self._writable = True
+        self._hold_back_or_read()
+
+    def _hold_back_or_read(self) -> None:
+        if self._transport is None:
+            return
+        read = (
+            self._writable
+            and len(self._waiting) < REQUESTS_WAITING_MAX
+            and self._waiting_bytes < BYTES_WAITING_MAX
+        )
+        if read != self._reading:
+            self._reading = read
+            if read:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()

@@ -1,0 +1,80 @@
+"""The data directory: made once, served by one process at a time, refused if a newer Holdfast wrote it."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from holdfast.errors import DataDirectoryRefused
+
+FORMAT = 1
+
+
+class DataDirectory:
+    """Holds the lock from opening to closing; layout in `docs/formats.md`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as failure:
+            raise DataDirectoryRefused(f"cannot use {path}: {failure.strerror}") from failure
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise DataDirectoryRefused(
+                f"{path} is in use by another process: stop that one, or choose another with --data"
+            ) from None
+        try:
+            self.cluster_id = self._identify()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def control_db(self) -> Path:
+        """The control plane's file."""
+        return self.path / "control.db"
+
+    def store(self, number: int) -> Path:
+        """A store's directory."""
+        return self.path / "stores" / str(number)
+
+    def close(self) -> None:
+        """Let the next process have it."""
+        os.close(self._lock)
+
+    def _identify(self) -> UUID:
+        file = self.path / "holdfast.json"
+        if not file.exists():
+            if self.control_db.exists() or (self.path / "stores").exists():
+                raise DataDirectoryRefused(f"{file} is missing beside data: put it back from a copy")
+            _write_durably(file, json.dumps({"format": FORMAT, "cluster_id": str(uuid4())}) + "\n")
+        try:
+            identity = json.loads(file.read_text())
+            if identity["format"] > FORMAT:
+                raise DataDirectoryRefused(
+                    f"{self.path} has format {identity['format']}, this Holdfast knows up to {FORMAT}:"
+                    " use a newer one"
+                )
+            return UUID(identity["cluster_id"])
+        except (OSError, ValueError, KeyError, TypeError) as failure:
+            raise DataDirectoryRefused(f"{file} is not readable: {failure}") from failure
+
+
+def _write_durably(file: Path, text: str) -> None:
+    """All of it or nothing, also across a power cut."""
+    draft = file.with_suffix(".tmp")
+    with draft.open("w") as handle:
+        handle.write(text)
+        handle.flush()
+        os.fsync(handle.fileno())
+    draft.rename(file)
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,98 @@
+"""Reading a partition for a fetch: stored bytes as they are, whole batches only."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from holdfast.agent.plan import PartitionKey
+from holdfast.control.plane import ControlPlane, Extent, LogBounds
+from holdfast.errors import OffsetOutOfRange, StoreFailed
+from holdfast.records.batch import HEADER_BYTES, BatchView
+from holdfast.records.walk import walk, whole_bytes
+from holdfast.store.store import Place, Store
+
+SEARCH_BYTES = 1024 * 1024
+RESUME_POINTS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionData:
+    """What one partition contributes to a fetch answer."""
+
+    bounds: LogBounds
+    chunks: list[bytes] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(map(len, self.chunks))
+
+
+class PartitionReader:
+    """Reads from the extent that holds an offset on.
+
+    Remembers where the last reads ended inside an extent (a cache: without it the extent is searched), so
+    that a consumer that reads on does not pay for the batches before.
+    """
+
+    def __init__(self, plane: ControlPlane, store: Store) -> None:
+        self._plane = plane
+        self._store = store
+        self._resume_points: OrderedDict[tuple[PartitionKey, int], int] = OrderedDict()
+
+    def read(self, key: PartitionKey, offset: int, *, bytes_max: int, at_least_one: bool) -> PartitionData:
+        """Whole batches from the one that holds `offset` on, up to `bytes_max`.
+
+        With `at_least_one` the first batch is returned however large it is. OffsetOutOfRange outside of the
+        log; StoreFailed if acknowledged bytes cannot be read.
+        """
+        bounds, extents = self._plane.find_extents(*key, offset, bytes_max)
+        if not bounds.start <= offset <= bounds.end:
+            raise OffsetOutOfRange(f"offset {offset} is outside of {bounds.start} to {bounds.end}")
+        data = PartitionData(bounds=bounds)
+        for extent in extents:
+            skipped = self._find_batch(key, extent, offset) if extent.first < offset else 0
+            need_one = at_least_one and not data.chunks
+            chunk = self._read_batches(extent, skipped, bytes_max, need_one=need_one)
+            if not chunk:
+                break
+            data.chunks.append(chunk)
+            bytes_max -= len(chunk)
+            if skipped + len(chunk) < extent.length_bytes:
+                self._remember(key, chunk, skipped + len(chunk))
+                break
+            if bytes_max <= 0:
+                break
+        return data
+
+    def _find_batch(self, key: PartitionKey, extent: Extent, offset: int) -> int:
+        """Bytes of the extent before the batch that holds `offset`."""
+        resume = self._resume_points.get((key, offset))
+        if resume is not None:
+            return resume
+        skipped = 0
+        while skipped < extent.length_bytes:
+            window = self._read_batches(extent, skipped, SEARCH_BYTES, need_one=True)
+            for batch in walk(window):
+                if batch.last_offset >= offset:
+                    return skipped + batch.position
+            skipped += len(window)
+        raise StoreFailed(f"offset {offset} is not in the extent {extent.first} to {extent.last}")
+
+    def _read_batches(self, extent: Extent, skipped: int, bytes_max: int, *, need_one: bool) -> bytes:
+        """Whole batches after the first `skipped` bytes of the extent; none if the first is too large."""
+        left = extent.length_bytes - skipped
+        place = Place(journal=extent.place.journal, position=extent.place.position + skipped)
+        if left <= bytes_max:
+            return self._store.read(place, left)
+        window = self._store.read(place, max(bytes_max, HEADER_BYTES))
+        whole = whole_bytes(window)
+        if whole == 0 and need_one:
+            return self._store.read(place, BatchView(window).size_bytes)
+        return window[:whole]
+
+    def _remember(self, key: PartitionKey, chunk: bytes, read_bytes: int) -> None:
+        for last in walk(chunk):
+            next_offset = last.next_offset
+        self._resume_points[key, next_offset] = read_bytes
+        if len(self._resume_points) > RESUME_POINTS_MAX:
+            self._resume_points.popitem(last=False)

@@ -1,0 +1,30 @@
+"""One module per Kafka API, named by its key: this listing is the support matrix.
+
+Importing this package fills the registry.
+"""
+
+from holdfast.agent.handlers import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k03_metadata,
+    k08_offset_commit,
+    k09_offset_fetch,
+    k10_find_coordinator,
+    k18_api_versions,
+    k19_create_topics,
+    k22_init_producer_id,
+)
+
+__all__ = [
+    "k00_produce",
+    "k01_fetch",
+    "k02_list_offsets",
+    "k03_metadata",
+    "k08_offset_commit",
+    "k09_offset_fetch",
+    "k10_find_coordinator",
+    "k18_api_versions",
+    "k19_create_topics",
+    "k22_init_producer_id",
+]

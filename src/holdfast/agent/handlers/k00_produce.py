@@ -1,0 +1,181 @@
+"""Produce (key 0), v3-13.
+
+Behaviour: every batch is checked here, queued for the next group commit, and answered when that is durable.
+Each partition of a request is accepted or refused on its own. acks=0 gets no answer; acks=1 and -1 mean the
+same: durable.
+
+Versions: v9 flexible; v13 names topics by id (KIP-516). v0 is advertised although v3 is the first that is
+served: older librdkafka stops compressing otherwise (librdkafka #4956).
+"""
+
+import asyncio
+import struct
+from dataclasses import dataclass
+from uuid import UUID
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.catalog import check_partition
+from holdfast.agent.plan import PartitionKey
+from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
+from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE
+from holdfast.agent.wire import Reader, Writer
+from holdfast.agent.writes import AppendBatch
+from holdfast.control.plane import Topic
+from holdfast.errors import (
+    CorruptBatch,
+    CorruptMessage,
+    HoldfastError,
+    InvalidRecord,
+    InvalidRequest,
+    InvalidRequiredAcks,
+    MessageTooLarge,
+    UnsupportedForMessageFormat,
+)
+from holdfast.records.batch import MAGIC, MAGIC_AT, BatchView, validate
+from holdfast.rules.producer import WrittenBatch
+
+FLEXIBLE_SINCE = 9
+TOPIC_IDS_SINCE = 13
+
+_PARTITION_ANSWER = struct.Struct(">ihqq")
+_INT64 = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProduce:
+    """The batch for one partition, as it came."""
+
+    topic: str | UUID
+    partition: int
+    records: memoryview | None
+
+
+@serves_bytes(0, first=3, last=13, flexible_since=FLEXIBLE_SINCE, advertised_first=0, may_overlap=True)
+def produce(agent: Agent, request: Request) -> "asyncio.Future[Payload]":
+    """Queue all batches now, in order; the answer follows when they are durable."""
+    acks, parts = _read(request)
+    futures = [_submit(agent, acks, part) for part in parts]
+    answer: asyncio.Future[Payload] = asyncio.get_running_loop().create_future()
+    pending = sum(not future.done() for future in futures)
+
+    def finish() -> None:
+        if not answer.cancelled():
+            answer.set_result(_answer(agent, request, parts, futures) if acks != 0 else ())
+
+    def count_down(_: "asyncio.Future[object]") -> None:
+        nonlocal pending
+        pending -= 1
+        if pending == 0:
+            finish()
+
+    if pending == 0:
+        finish()
+    for future in futures:
+        if not future.done():
+            future.add_done_callback(count_down)
+    return answer
+
+
+def _read(request: Request) -> tuple[int, list[PartitionProduce]]:
+    reader = Reader(request.body, flexible=request.version >= FLEXIBLE_SINCE)
+    reader.string()  # transactional id
+    acks = reader.int16()
+    reader.int32()  # timeout: a commit has its own deadline
+    parts: list[PartitionProduce] = []
+    for _ in range(reader.count()):
+        topic = reader.uuid() if request.version >= TOPIC_IDS_SINCE else reader.string()
+        if topic is None:
+            raise InvalidRequest("a topic without a name")
+        for _ in range(reader.count()):
+            partition = reader.int32()
+            parts.append(PartitionProduce(topic, partition, reader.blob()))
+            reader.tags()
+        reader.tags()
+    reader.tags()
+    return acks, parts
+
+
+def _submit(agent: Agent, acks: int, part: PartitionProduce) -> "asyncio.Future[object]":
+    try:
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks {acks}: -1, 0 and 1 are possible")
+        topic = agent.catalog.get(part.topic)
+        check_partition(topic, part.partition)
+        view = _check(agent, topic, part.records)
+    except HoldfastError as refusal:
+        refused: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        refused.set_exception(refusal)
+        return refused
+    key = PartitionKey(topic.topic_id, part.partition)
+    stamp_time = topic.configs.get(TIMESTAMP_TYPE) == "LogAppendTime"
+    return agent.commits.submit(AppendBatch(key, view, stamp_time))
+
+
+def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
+    """One valid batch and nothing else, within the topic's limit."""
+    if not records:
+        raise InvalidRecord("no record batch")
+    if len(records) > int(topic.configs.get(MAX_MESSAGE_BYTES, agent.settings.message_bytes_max)):
+        raise MessageTooLarge(f"{len(records)} bytes are over {MAX_MESSAGE_BYTES} of {topic.name!r}")
+    if len(records) > MAGIC_AT and records[MAGIC_AT] != MAGIC:
+        raise UnsupportedForMessageFormat(f"record format v{records[MAGIC_AT]}: only v2 is stored")
+    try:
+        view = validate(records)
+    except CorruptBatch as corrupt:
+        raise CorruptMessage(str(corrupt)) from corrupt
+    if view.size_bytes != len(records):
+        raise InvalidRecord("more than one batch for a partition")
+    if view.record_count != view.last_offset_delta + 1:
+        raise InvalidRecord(
+            f"{view.record_count} records with a last offset delta of {view.last_offset_delta}"
+        )
+    if view.is_control:
+        raise InvalidRecord("control batches are not for clients to write")
+    if view.is_transactional:
+        raise InvalidRecord("transactions are not supported yet")
+    return view
+
+
+def _answer(
+    agent: Agent, request: Request, parts: list[PartitionProduce], futures: list["asyncio.Future[object]"]
+) -> Payload:
+    version = request.version
+    flexible = version >= FLEXIBLE_SINCE
+    writer = Writer(flexible=flexible)
+    by_topic: dict[str | UUID, list[int]] = {}
+    for index, part in enumerate(parts):
+        by_topic.setdefault(part.topic, []).append(index)
+    writer.count(len(by_topic))
+    for topic, indexes in by_topic.items():
+        if isinstance(topic, UUID):
+            writer.raw(topic.bytes)
+        else:
+            writer.string(topic)
+        writer.count(len(indexes))
+        for index in indexes:
+            _write_partition(writer, version, parts[index].partition, futures[index])
+        writer.tags()
+    writer.pack(_INT32, 0)
+    writer.tags()
+    buffers = writer.finish()
+    return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, buffers))), *buffers]
+
+
+def _write_partition(writer: Writer, version: int, partition: int, future: "asyncio.Future[object]") -> None:
+    failure = future.exception()
+    message: str | None = None
+    if failure is None:
+        written = future.result()
+        assert isinstance(written, WrittenBatch)
+        writer.pack(_PARTITION_ANSWER, partition, 0, written.first_offset, written.timestamp_ms)
+    else:
+        code = failure.kafka_code if isinstance(failure, HoldfastError) else HoldfastError.kafka_code
+        message = str(failure)
+        writer.pack(_PARTITION_ANSWER, partition, code, -1, -1)
+    if version >= 5:
+        writer.pack(_INT64, 0 if failure is None else -1)
+    if version >= 8:
+        writer.count(0)
+        writer.string(message)
+    writer.tags()

@@ -1,0 +1,189 @@
+"""Fetch (key 1), v4-18.
+
+Behaviour: stored bytes, whole batches; the batch that holds the offset comes whole. Waits until `min_bytes`
+are there or `max_wait_ms` has passed. The first batch of an answer is sent however large it is, once per
+request. Partitions stay in the order of the request; those without data carry their high watermark too.
+
+Versions: v7 sessions (KIP-227): never granted, the session id is 0; v12 flexible; v13 names topics by id
+(KIP-516).
+"""
+
+import asyncio
+import struct
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from uuid import UUID
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.catalog import check_partition
+from holdfast.agent.fetch_plan import PartitionData
+from holdfast.agent.plan import PartitionKey
+from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
+from holdfast.agent.wire import Reader, Writer
+from holdfast.errors import HoldfastError, InvalidRequest
+
+FLEXIBLE_SINCE = 12
+TOPIC_IDS_SINCE = 13
+
+_INT32 = struct.Struct(">i")
+_SESSION = struct.Struct(">hi")
+_PARTITION_HEAD = struct.Struct(">ihqq")
+_INT64 = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFetch:
+    """What a client wants of one partition."""
+
+    partition: int
+    offset: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A decoded fetch."""
+
+    wait_ms_max: int
+    bytes_min: int
+    bytes_max: int
+    topics: list[tuple[str | UUID, list[PartitionFetch]]]
+
+
+Answer = PartitionData | HoldfastError
+
+
+@serves_bytes(1, first=4, last=18, flexible_since=FLEXIBLE_SINCE)
+def fetch(agent: Agent, request: Request) -> Payload | Awaitable[Payload]:
+    """Answer at once if there is enough, else wait for more."""
+    wanted = _read(request)
+    answers = _gather(agent, wanted)
+    if wanted.wait_ms_max <= 0 or _is_enough(wanted, answers):
+        return _write(request, wanted, answers)
+    return _wait(agent, request, wanted)
+
+
+async def _wait(agent: Agent, request: Request, wanted: FetchRequest) -> Payload:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wanted.wait_ms_max / 1000
+    while True:
+        # No await between looking and waiting: what grows in between is not missed.
+        answers = _gather(agent, wanted)
+        left = deadline - loop.time()
+        if left <= 0 or _is_enough(wanted, answers) or agent.waiters.is_closed:
+            return _write(request, wanted, answers)
+        await agent.waiters.wait(_keys(agent, wanted), left)
+
+
+def _keys(agent: Agent, wanted: FetchRequest) -> list[PartitionKey]:
+    return [
+        PartitionKey(agent.catalog.get(topic).topic_id, part.partition)
+        for topic, parts in wanted.topics
+        for part in parts
+    ]
+
+
+def _is_enough(wanted: FetchRequest, answers: list[Answer]) -> bool:
+    found_bytes = 0
+    for answer in answers:
+        if isinstance(answer, HoldfastError):
+            return True
+        found_bytes += answer.size_bytes
+    return found_bytes >= wanted.bytes_min or not answers
+
+
+def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
+    left = min(wanted.bytes_max, agent.settings.fetch_bytes_max)
+    found = False
+    answers: list[Answer] = []
+    for name, parts in wanted.topics:
+        for part in parts:
+            try:
+                topic = agent.catalog.get(name)
+                check_partition(topic, part.partition)
+                data = agent.reader.read(
+                    PartitionKey(topic.topic_id, part.partition),
+                    part.offset,
+                    bytes_max=max(min(left, part.bytes_max), 0),
+                    at_least_one=not found,
+                )
+            except HoldfastError as refusal:
+                answers.append(refusal)
+                continue
+            answers.append(data)
+            left -= data.size_bytes
+            found = found or bool(data.chunks)
+    return answers
+
+
+def _read(request: Request) -> FetchRequest:
+    version = request.version
+    reader = Reader(request.body, flexible=version >= FLEXIBLE_SINCE)
+    if version <= 14:
+        reader.int32()  # replica id: any reader is served alike
+    wait_ms_max, bytes_min, bytes_max = reader.int32(), reader.int32(), reader.int32()
+    reader.int8()  # isolation level: without transactions both see the same
+    if version >= 7:
+        reader.int32()
+        reader.int32()
+    topics: list[tuple[str | UUID, list[PartitionFetch]]] = []
+    for _ in range(reader.count()):
+        topic = reader.uuid() if version >= TOPIC_IDS_SINCE else reader.string()
+        if topic is None:
+            raise InvalidRequest("a topic without a name")
+        topics.append((topic, [_read_partition(reader, version) for _ in range(reader.count())]))
+        reader.tags()
+    # Forgotten topics and the rack follow; neither matters without sessions and follower selection.
+    return FetchRequest(wait_ms_max, bytes_min, bytes_max, topics)
+
+
+def _read_partition(reader: Reader, version: int) -> PartitionFetch:
+    partition = reader.int32()
+    if version >= 9:
+        reader.int32()  # current leader epoch
+    offset = reader.int64()
+    if version >= 12:
+        reader.int32()  # last fetched epoch
+    if version >= 5:
+        reader.int64()  # log start of a follower
+    bytes_max = reader.int32()
+    reader.tags()
+    return PartitionFetch(partition, offset, bytes_max)
+
+
+def _write(request: Request, wanted: FetchRequest, answers: list[Answer]) -> Payload:
+    version = request.version
+    flexible = version >= FLEXIBLE_SINCE
+    writer = Writer(flexible=flexible)
+    writer.pack(_INT32, 0)
+    if version >= 7:
+        writer.pack(_SESSION, 0, 0)
+    writer.count(len(wanted.topics))
+    remaining = iter(answers)
+    for topic, parts in wanted.topics:
+        if isinstance(topic, UUID):
+            writer.raw(topic.bytes)
+        else:
+            writer.string(topic)
+        writer.count(len(parts))
+        for part in parts:
+            _write_partition(writer, version, part.partition, next(remaining))
+        writer.tags()
+    writer.tags()
+    buffers = writer.finish()
+    return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, buffers))), *buffers]
+
+
+def _write_partition(writer: Writer, version: int, partition: int, answer: Answer) -> None:
+    if isinstance(answer, HoldfastError):
+        code, start, end, chunks = answer.kafka_code, -1, -1, []
+    else:
+        code, start, end, chunks = 0, answer.bounds.start, answer.bounds.end, answer.chunks
+    writer.pack(_PARTITION_HEAD, partition, code, end, end)
+    if version >= 5:
+        writer.pack(_INT64, start)
+    writer.count(0)  # aborted transactions: the agent leaves aborted records out itself
+    if version >= 11:
+        writer.pack(_INT32, -1)
+    writer.blob(chunks)
+    writer.tags()

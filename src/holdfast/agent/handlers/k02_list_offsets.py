@@ -1,0 +1,95 @@
+"""ListOffsets (key 2), v1-11.
+
+Behaviour: earliest (-2), latest (-1), a time (the first record at or after it), the greatest timestamp (-3,
+KIP-734); earliest local (-4, KIP-405) is the earliest, as nothing is tiered. Times are exact per record. No
+record: offset -1.
+
+Versions: v6 flexible; v7 greatest timestamp; v8 earliest local.
+"""
+
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.catalog import check_partition
+from holdfast.agent.registry import serves
+from holdfast.control.plane import Extent
+from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.records.batch import BatchView
+from holdfast.records.build import read_records
+from holdfast.records.walk import walk
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+
+NOT_FOUND = (-1, -1)
+
+
+@serves(ListOffsetsRequest, first=1, last=11)
+async def list_offsets(agent: Agent, request: Any) -> Any:
+    """An offset and a time for each partition asked for."""
+    version: int = request.API_VERSION
+    topics = [
+        ListOffsetsResponse.ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[_answer(agent, topic.name, part, version) for part in topic.partitions],
+            version=version,
+        )
+        for topic in request.topics
+    ]
+    return ListOffsetsResponse(throttle_time_ms=0, topics=topics, version=version)
+
+
+def _answer(agent: Agent, name: str, part: Any, version: int) -> Any:
+    code, timestamp, offset, leader_epoch = 0, -1, -1, -1
+    try:
+        topic = agent.catalog.get(name)
+        check_partition(topic, part.partition_index)
+        bounds = agent.plane.find_bounds(topic.topic_id, part.partition_index)
+        leader_epoch = bounds.leader_epoch
+        if part.timestamp == LATEST:
+            offset = bounds.end
+        elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            offset = bounds.start
+        else:
+            timestamp, offset = _find_by_time(agent, topic.topic_id, part.partition_index, part.timestamp)
+    except HoldfastError as refusal:
+        code = refusal.kafka_code
+    return ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
+        partition_index=part.partition_index,
+        error_code=code,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+        version=version,
+    )
+
+
+def _find_by_time(agent: Agent, topic_id: Any, partition: int, timestamp: int) -> tuple[int, int]:
+    """(time, offset) of the record that is asked for."""
+    if timestamp >= 0:
+        extent = agent.plane.find_extent_by_time(topic_id, partition, timestamp)
+        return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, timestamp)
+    if timestamp == MAX_TIMESTAMP:
+        extent = agent.plane.find_extent_of_max_time(topic_id, partition)
+        return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, extent.max_timestamp)
+    raise InvalidRequest(f"no offset is known by the name of {timestamp}")
+
+
+def _first_at_or_after(agent: Agent, extent: Extent, timestamp: int) -> tuple[int, int]:
+    data = agent.store.read(extent.place, extent.length_bytes)
+    for batch in walk(data):
+        if batch.max_timestamp >= timestamp:
+            for record_time, offset in _times(batch):
+                if record_time >= timestamp:
+                    return record_time, offset
+    return NOT_FOUND
+
+
+def _times(batch: BatchView) -> list[tuple[int, int]]:
+    if batch.is_log_append_time:
+        return [(batch.max_timestamp, batch.base_offset)]
+    return [(record.timestamp_ms, record.offset or 0) for record in read_records(batch)]

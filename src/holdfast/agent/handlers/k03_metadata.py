@@ -1,0 +1,96 @@
+"""Metadata (key 3), v0-13.
+
+Behaviour: this node leads every partition. A topic that does not exist is created if the client allows it
+(always before v4, as in Kafka). v0 reads an empty list as "all topics", later versions read null so.
+
+Versions: v9 flexible; v10 topic ids; v12 look-up by id; v13 a top-level error code.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from holdfast.agent.agent import NODE_ID, Agent
+from holdfast.agent.registry import serves
+from holdfast.control.plane import Topic
+from holdfast.errors import HoldfastError, TopicAlreadyExists
+
+NO_TOPIC_ID = UUID(int=0)
+NO_OPERATIONS: Any = -(2**31)
+
+
+@serves(MetadataRequest, first=0, last=13)
+async def metadata(agent: Agent, request: Any) -> Any:
+    """Nodes, and the topics asked for."""
+    version: int = request.API_VERSION
+    broker = MetadataResponse.MetadataResponseBroker(
+        node_id=NODE_ID, host=agent.host, port=agent.port, rack=None, version=version
+    )
+    wants_all = request.topics is None or (version == 0 and not request.topics)
+    if wants_all:
+        topics = [_describe(topic, version) for topic in agent.catalog.all()]
+    else:
+        topics = [await _find(agent, request, wanted, version) for wanted in request.topics]
+    return MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[broker],
+        cluster_id=str(agent.cluster_id),
+        controller_id=NODE_ID,
+        topics=topics,
+        version=version,
+    )
+
+
+async def _find(agent: Agent, request: Any, wanted: Any, version: int) -> Any:
+    topic_id: UUID = wanted.topic_id or NO_TOPIC_ID
+    by_id = version >= 10 and wanted.name is None
+    try:
+        if by_id:
+            return _describe(agent.catalog.get(topic_id), version)
+        topic = agent.catalog.find(wanted.name)
+        if topic is None and (version < 4 or request.allow_auto_topic_creation):
+            topic = await _create(agent, wanted.name)
+        return _describe(topic or agent.catalog.get(wanted.name), version)
+    except HoldfastError as refusal:
+        return MetadataResponse.MetadataResponseTopic(
+            error_code=refusal.kafka_code,
+            name=wanted.name,
+            topic_id=topic_id,
+            is_internal=False,
+            partitions=[],
+            version=version,
+        )
+
+
+async def _create(agent: Agent, name: str) -> Topic:
+    try:
+        return await agent.create_topic(name)
+    except TopicAlreadyExists:
+        # Somebody else asked for it at the same moment.
+        agent.catalog.refresh()
+        return agent.catalog.get(name)
+
+
+def _describe(topic: Topic, version: int) -> Any:
+    part: Any = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=False,
+        partitions=[
+            part(
+                error_code=0,
+                partition_index=partition,
+                leader_id=NODE_ID,
+                leader_epoch=0,
+                replica_nodes=[NODE_ID],
+                isr_nodes=[NODE_ID],
+                offline_replicas=[],
+                version=version,
+            )
+            for partition in range(topic.partitions)
+        ],
+        version=version,
+    )

@@ -1,0 +1,39 @@
+"""ApiVersions (key 18), v0-4.
+
+Behaviour: lists the registry. A version that is not known is answered in v0 with UNSUPPORTED_VERSION, so that
+the client can ask again (KIP-511); the answer's header is v0 in every version.
+
+Versions: v3 flexible.
+"""
+
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.registry import APIS, Payload, Request, serves_bytes
+
+FLEXIBLE_SINCE = 3
+LAST = 4
+UNSUPPORTED_VERSION = 35
+
+
+@serves_bytes(18, first=0, last=LAST, flexible_since=FLEXIBLE_SINCE)
+def api_versions(agent: Agent, request: Request) -> Payload:
+    """What this agent serves."""
+    known = request.version <= LAST
+    version = request.version if known else 0
+    item: Any = ApiVersionsResponse.ApiVersion
+    response: Any = ApiVersionsResponse(
+        error_code=0 if known else UNSUPPORTED_VERSION,
+        api_keys=[
+            item(api_key=api.key, min_version=api.advertised_first, max_version=api.last, version=version)
+            for api in sorted(APIS.values(), key=lambda api: api.key)
+        ],
+        version=version,
+    )
+    response.with_header(correlation_id=request.correlation_id)
+    return [response.encode(header=True, framed=True)]
+
+
+assert ApiVersionsRequest.API_KEY == 18

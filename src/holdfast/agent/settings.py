@@ -1,0 +1,23 @@
+"""What an agent can be told. Every bound has a name and a unit."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one `holdfast up`."""
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 9092
+    default_partitions: int = 1
+    """Partitions of a topic that a client creates by asking for it."""
+    message_bytes_max: int = 1_048_588
+    """Largest batch that is taken, where the topic does not say otherwise; Kafka's default."""
+    commit_queue_bytes_max: int = 64 * 1024 * 1024
+    """Produced bytes that may wait for a commit before clients are held back."""
+    fetch_bytes_max: int = 55 * 1024 * 1024
+    """Largest answer to a fetch, whatever the client asks for; Kafka's default."""
+    stop_seconds_max: float = 5.0
+    """How long a stop waits for requests under way."""

@@ -1,0 +1,68 @@
+"""`holdfast`: the group that all commands belong to; here errors become lines and exit codes."""
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+from holdfast.errors import HoldfastError, UsageError
+
+# Command → module that holds it, imported only when it is called: `holdfast up` must start fast.
+COMMANDS = {
+    "lab": "See Kafka's harm and the cure, step by step.",
+    "log": "Look into log files.",
+    "up": "Serve the Kafka protocol from this machine.",
+}
+
+
+class Commands(click.Group):
+    """Finds a command in the module of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, by name."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"holdfast.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in `holdfast --help`, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("holdfast"), prog_name="holdfast")
+def holdfast() -> None:
+    """A Kafka-compatible log that never forgets a delete or a rollback while a replica still needs it."""
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one line on stderr and an exit code."""
+    try:
+        code = holdfast.main(standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        code = leave.exit_code
+    except click.Abort:
+        code = 130
+    except click.ClickException as failure:
+        code = _complain(failure.format_message(), UsageError.exit_code)
+    except HoldfastError as failure:
+        code = _complain(str(failure), failure.exit_code)
+    except BrokenPipeError:
+        # The reader of our output has left; there is nobody to tell, and flushing at exit would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"holdfast: {message}", err=True)
+    return code

@@ -1,0 +1,64 @@
+"""`holdfast up`: serve the Kafka protocol from one process."""
+
+import asyncio
+import ipaddress
+import logging
+from pathlib import Path
+
+import click
+
+from holdfast.errors import UsageError
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("holdfast-data"),
+    show_default=True,
+    help="Directory that holds everything; made if it is not there.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:9092",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Loopback address to listen on; port 0 takes a free one.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Partitions of a topic that comes into being when a client asks for it.",
+)
+def up(data: Path, listen: str, partitions: int) -> None:
+    """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
+    # Heavy enough to keep out of `holdfast --help`.
+    from holdfast.agent.server import serve
+    from holdfast.agent.settings import Settings
+
+    host, port = parse_address(listen)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    settings = Settings(data=data, host=host, port=port, default_partitions=partitions)
+
+    def announce(host: str, port: int) -> None:
+        click.echo(f"holdfast is listening on {host}:{port}, data in {data.resolve()}")
+
+    asyncio.run(serve(settings, on_ready=announce))
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port; only loopback, because there is no authentication yet."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--listen takes HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
+    # Clients are told this address: a name may resolve to [::1] for them and to 127.0.0.1 for us.
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        raise UsageError(f"--listen takes an IP address or localhost, not {host!r}") from None
+    if not is_loopback:
+        raise UsageError(f"{host} is not a loopback address: anybody could read and write there")
+    return host, int(port)
