@@ -1,0 +1,91 @@
+"""A real Holdfast process for tests: started on a free port, stopped or killed by its process id."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 15.0
+
+
+class HoldfastProcess:
+    """`holdfast up` on one data directory; may be started again after a stop or a kill."""
+
+    def __init__(self, data: Path, *options: str, port: int = 0) -> None:
+        self.data = data
+        self.port = port
+        self.announcement = ""
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = data.parent / f"{data.name}.stderr"
+
+    def __enter__(self) -> "HoldfastProcess":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._process is not None:
+            self.kill()
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it wrote to stderr, over all starts."""
+        return self._errors.read_text() if self._errors.exists() else ""
+
+    def start(self) -> None:
+        """Start it and wait until it has said that it listens; a restart keeps the port."""
+        listen = f"127.0.0.1:{self.port}"
+        command = [sys.executable, "-m", "holdfast", "up", "--data", str(self.data), "--listen", listen]
+        with self._errors.open("a") as errors:
+            self._process = subprocess.Popen(
+                [*command, *self._options],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS_MAX
+        readable, _, _ = select.select([self._process.stdout], [], [], deadline - time.monotonic())
+        self.announcement = self._process.stdout.readline() if readable else ""
+        if "listening on" not in self.announcement:
+            self.kill()
+            raise AssertionError(f"holdfast up did not start: {self.announcement!r}\n{self.log}")
+        self.port = int(self.announcement.split("listening on ")[1].split(",")[0].rpartition(":")[2])
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL, as a crash would."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"no end within {STOP_SECONDS_MAX} s of {number.name}\n{self.log}") from None
+        finally:
+            assert process.stdout is not None
+            process.stdout.close()
