@@ -1,5 +1,6 @@
 """A Kafka cluster as a client sees it: its brokers, its topics and who leads what."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,6 +17,9 @@ METADATA_VERSIONS: Final = (4, 12)
 """From 4 on a request can say that asking for a topic must not create it."""
 
 NO_NODE: Final = -1
+
+_HOST = re.compile(r"[^\s/@]+")
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,7 @@ def parse_bootstrap(bootstrap: str) -> tuple[Address, ...]:
     for part in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if not (_HOST.fullmatch(host) and colon and _PORT.fullmatch(port) and 0 < int(port) < 65536):
             raise UsageError(f"{part!r} is not an address of the form host:port")
         addresses.append(Address(host=host, port=int(port)))
     if not addresses:
