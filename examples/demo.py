@@ -1,0 +1,217 @@
+"""Holdfast from end to end: a Kafka client produces, a Kafka consumer and Spark read, and both see the same.
+
+Run it with `make demo`. It needs no installed Kafka and no installed Java, and leaves nothing behind.
+"""
+
+import json
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NoReturn
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from holdfast.spark.session import spark_session
+
+TOPIC: Final = "accounts"
+PARTITIONS: Final = 4
+RECORDS: Final = 100_000
+ACCOUNTS: Final = 1_000
+ROWS_SHOWN: Final = 8
+SEED: Final = 7
+START_S_MAX: Final = 20.0
+STOP_S_MAX: Final = 20.0
+SILENCE_S_MAX: Final = 30.0
+
+console = Console()
+Newest = dict[bytes, bytes]
+
+
+class DemoError(Exception):
+    """A step did not do what it should."""
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Shows that something is going on, then how long it took; or what failed."""
+    begun = time.monotonic()
+    try:
+        with console.status(f"{what} …"):
+            yield
+    except (Exception, KeyboardInterrupt):
+        console.print(f"[red]✘[/] {what}")
+        raise
+    console.print(f"[green]✔[/] {what} [dim]{time.monotonic() - begun:.1f} s[/]")
+
+
+@contextmanager
+def holdfast(directory: Path) -> Iterator[str]:
+    """A Holdfast process for as long as the block lasts; yields its address."""
+    log = directory / "holdfast.log"
+    command = [sys.executable, "-m", "holdfast", "up", "--data", str(directory / "data")]
+    command += ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
+    with log.open("wb") as errors:
+        # A process group of its own: ^C reaches the demo alone, which then stops the server.
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, process_group=0)
+    try:
+        yield address_of(server, log)
+    finally:
+        server.terminate()
+        try:
+            server.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def address_of(server: subprocess.Popen[bytes], log: Path) -> str:
+    """Waits for the one line that says where the server listens."""
+    assert server.stdout is not None
+    ready, _, _ = select.select([server.stdout], [], [], START_S_MAX)
+    line = server.stdout.readline().decode() if ready else ""
+    found = re.search(r"listening on (\S+:\d+)", line)
+    if found is None:
+        raise DemoError(f"holdfast did not start; it said: {(line + log.read_text()).strip() or 'nothing'}")
+    return found[1]
+
+
+def produce(address: str) -> None:
+    """Made-up balances of made-up accounts; the newest record of a key is what the account holds."""
+    refused: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            refused.append(error)
+
+    chance = random.Random(SEED)
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "enable.idempotence": True})
+    columns = (TextColumn("  producing"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        for number in progress.track(range(RECORDS)):
+            key = f"user-{chance.randrange(ACCOUNTS):04}"
+            value = json.dumps({"balance": chance.randrange(1_000_000) / 100, "update": number})
+            producer.produce(TOPIC, key=key, value=value, on_delivery=delivered)
+            if number % 1_000 == 0:
+                producer.poll(0)
+        left = producer.flush(SILENCE_S_MAX)
+    if refused or left:
+        raise DemoError(f"{len(refused)} records were refused and {left} not answered: {refused[:1]}")
+
+
+def consume(address: str) -> Newest:
+    """Reads every partition to its end, as any Kafka consumer does."""
+    newest: Newest = {}
+    count = at_end = 0
+    settings = {"bootstrap.servers": address, "group.id": "demo", "enable.partition.eof": True}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    try:
+        consumer.assign(
+            [TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)]
+        )
+        while at_end < PARTITIONS:
+            messages = consumer.consume(10_000, timeout=SILENCE_S_MAX)
+            if not messages:
+                raise DemoError(f"the consumer heard nothing for {SILENCE_S_MAX:.0f} s")
+            for message in messages:
+                if message.error() is None:
+                    newest[message.key()] = message.value()
+                    count += 1
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    at_end += 1
+                else:
+                    raise KafkaException(message.error())
+    finally:
+        consumer.close()
+    expect(count == RECORDS, f"{RECORDS} records were produced, but the consumer read {count}")
+    return newest
+
+
+def newest_per_key(topic: DataFrame) -> DataFrame:
+    """A topic as a table: of each key the record with the highest offset, as a cleaner would leave it."""
+    fields = sql.from_json(sql.col("value").cast("string"), "balance double, update long")
+    return (
+        topic.groupBy("key")
+        .agg(sql.max_by("value", "offset").alias("value"), sql.count("*").alias("updates"))
+        .select("key", "value", "updates", fields.alias("fields"))
+        .select("key", "value", "updates", "fields.balance", "fields.update")
+    )
+
+
+def show(accounts: DataFrame) -> None:
+    """The richest accounts."""
+    table = Table(title=f"newest value per key: {ROWS_SHOWN} of {accounts.count():,} accounts")
+    for heading in ("account", "balance", "last update", "updates"):
+        table.add_column(heading, justify="left" if heading == "account" else "right")
+    for row in accounts.orderBy(sql.desc("balance"), "key").limit(ROWS_SHOWN).collect():
+        table.add_row(row.key.decode(), f"{row.balance:,.2f}", f"{row.update:,}", str(row.updates))
+    console.print(table)
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    """Ends the demo if something is not as it should be."""
+    if not holds:
+        raise DemoError(otherwise)
+
+
+def run() -> None:
+    """The whole way, step by step."""
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory,
+        holdfast(Path(directory)) as address,
+    ):
+        console.print(f"[green]✔[/] holdfast is listening on {address}")
+        with step(f"produce {RECORDS:,} records to topic {TOPIC} with confluent-kafka"):
+            produce(address)
+        with step("read them back with a Kafka consumer"):
+            consumed = consume(address)
+        with step("start Spark"):
+            spark = spark_session("holdfast demo")
+        with step('read them with spark.read.format("holdfast")'):
+            topic = spark.read.format("holdfast").option("bootstrap", address).option("topic", TOPIC).load()
+            count = topic.count()
+            expect(count == RECORDS, f"{RECORDS} records were produced, but Spark read {count}")
+        with step("reduce the topic to the newest value per key and compare with the consumer"):
+            accounts = newest_per_key(topic).cache()
+            reduced = {bytes(row.key): bytes(row.value) for row in accounts.collect()}
+            expect(reduced == consumed, "Spark and the consumer disagree about the newest values")
+        show(accounts)
+        with step("stop"):
+            spark.stop()
+
+
+def stop_on_sigterm(*_: object) -> NoReturn:
+    """Lets every `finally` run, as ^C does."""
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Exit code 0 if all went well, 1 if a step failed, 130 if interrupted."""
+    signal.signal(signal.SIGTERM, stop_on_sigterm)
+    begun = time.monotonic()
+    try:
+        run()
+    except KeyboardInterrupt:
+        console.print("interrupted; everything that was started has been stopped")
+        return 130
+    except Exception as error:
+        console.print(f"[red]the demo failed:[/] {error}", highlight=False)
+        return 1
+    console.print(f"done in {time.monotonic() - begun:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""A partition's stored batches as Arrow batches in the shape that Spark expects."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from holdfast.client.aborted import without_aborted
+from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import Isolation
+from holdfast.client.reader import Chunk, OffsetRange, read_range
+from holdfast.records.arrow import decode
+from holdfast.records.batch import BatchView
+
+ROWS_MIN: Final = 32_768
+"""Smaller Arrow batches cost more in transfer to the JVM than they save in memory."""
+
+ROWS_MAX: Final = 4 * ROWS_MIN
+STORED_BYTES_MAX: Final = 8 << 20
+
+TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
+"""Spark counts microseconds in 64 bits."""
+
+DECODED: Final = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp_type",
+    "headers": "headers",
+}
+"""Spark's columns that come from the records, by their name in the decoder; the others are constant."""
+
+
+def read_rows(
+    cluster: Cluster, wanted: OffsetRange, schema: StructType, *, isolation: Isolation
+) -> Iterator[pa.RecordBatch]:
+    """Every record of the range, control records and, under READ_COMMITTED, aborted ones left out."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    decoded = [DECODED[name] for name in target.names if name in DECODED] or ["offset"]
+    for stored in gather(read_range(cluster, wanted, isolation=isolation)):
+        table = decode(stored, start=wanted.start, end=wanted.end, columns=decoded)
+        for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):
+            yield to_spark(batch, target, wanted)
+
+
+def gather(chunks: Iterable[Chunk]) -> Iterator[bytes | memoryview]:
+    """Visible batches put together until they hold enough rows, or bytes, for one Arrow batch."""
+    pieces: list[memoryview] = []
+    rows = stored_bytes = 0
+    for chunk in chunks:
+        for batch in without_aborted(chunk.batches, chunk.aborted):
+            pieces.append(_stored(batch))
+            rows += batch.record_count
+            stored_bytes += batch.size_bytes
+            if rows >= ROWS_MIN or stored_bytes >= STORED_BYTES_MAX:
+                yield b"".join(pieces)
+                pieces, rows, stored_bytes = [], 0, 0
+    if pieces:
+        yield b"".join(pieces)
+
+
+def to_spark(batch: pa.RecordBatch, target: pa.Schema, source: OffsetRange) -> pa.RecordBatch:
+    """The decoder's columns and the constant ones, under Spark's names and types."""
+    makers: dict[str, Callable[[pa.DataType], pa.Array]] = {
+        "topic": lambda kind: pa.repeat(pa.scalar(source.topic, kind), batch.num_rows),
+        "partition": lambda kind: pa.repeat(pa.scalar(source.partition, kind), batch.num_rows),
+        "timestamp": lambda kind: _microseconds(batch["timestamp"], kind),
+        "headers": lambda kind: _headers(batch["headers"], kind),
+    }
+    columns = [
+        makers[field.name](field.type)
+        if field.name in makers
+        else batch[DECODED[field.name]].cast(field.type)
+        for field in target
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _stored(batch: BatchView) -> memoryview:
+    return memoryview(batch.buffer)[batch.position : batch.position + batch.size_bytes]
+
+
+def _microseconds(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A producer may claim any time: what Spark cannot count in microseconds becomes null."""
+    try:
+        return milliseconds.cast(kind)
+    except pa.ArrowInvalid:
+        count = milliseconds.view(pa.int64())
+        known = pc.less_equal(pc.abs(count), TIMESTAMP_MS_MAX)
+        return pc.if_else(known, count, None).view(milliseconds.type).cast(kind)
+
+
+def _headers(lists: pa.ListArray, kind: pa.DataType) -> pa.Array:
+    """As Spark's Kafka source has it: a record without headers has null, not an empty list."""
+    none = pc.equal(pc.list_value_length(lists), 0)
+    entries = lists.flatten().cast(kind.value_type)
+    offsets = pc.subtract(lists.offsets, lists.offsets[0])
+    return pa.ListArray.from_arrays(offsets, entries, type=kind, mask=none)
