@@ -1,0 +1,73 @@
+"""Footers: every change survives, nothing else is understood."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import CorruptFrame
+from holdfast.store import footer
+from holdfast.store.footer import (
+    Change,
+    ExtentAppended,
+    GroupOffsetCommitted,
+    ProducerAdvanced,
+    ProducerIdsAllotted,
+    TopicCreated,
+)
+
+INTS = st.integers(-(2**63), 2**63 - 1)
+CHANGES: st.SearchStrategy[Change] = st.one_of(
+    st.builds(TopicCreated, st.text(), st.uuids(), INTS, st.dictionaries(st.text(), st.text(), max_size=3)),
+    st.builds(ExtentAppended, st.uuids(), *[INTS] * 7),
+    st.builds(ProducerAdvanced, st.uuids(), *[INTS] * 8),
+    st.builds(ProducerIdsAllotted, INTS),
+    st.builds(GroupOffsetCommitted, st.text(), st.uuids(), INTS, INTS, INTS, st.none() | st.text(), INTS),
+)
+
+
+@settings(derandomize=True)
+@given(st.lists(CHANGES, max_size=5))
+def test_changes_are_read_back(changes: list[Change]) -> None:
+    """Encode and decode are inverse."""
+    assert footer.decode(footer.encode(changes)) == changes
+
+
+def test_the_encoding_is_the_documented_one() -> None:
+    """docs/formats.md is a promise to data that already lies on disks."""
+    topic = UUID("00000000-0000-4000-8000-000000000001")
+    changes: list[Change] = [
+        TopicCreated("orders", topic, 2, {"cleanup.policy": "delete"}),
+        ExtentAppended(topic, 1, 10, 19, 0, 512, 1700000000000, 3),
+        ProducerAdvanced(topic, 1, 7, 0, 5, 14, 10, 19, -1),
+        ProducerIdsAllotted(1001),
+        GroupOffsetCommitted("readers", topic, 1, 20, 3, None, 1700000000001),
+    ]
+    assert footer.encode(changes) == (
+        b'[["topic","orders","00000000000040008000000000000001",2,{"cleanup.policy":"delete"}],'
+        b'["extent","00000000000040008000000000000001",1,10,19,0,512,1700000000000,3],'
+        b'["producer","00000000000040008000000000000001",1,7,0,5,14,10,19,-1],'
+        b'["producer-ids",1001],'
+        b'["group-offset","readers","00000000000040008000000000000001",1,20,3,null,1700000000001]]'
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"7",
+        b"[1]",
+        b"[[]]",
+        b'[["unknown",1]]',
+        b'[["producer-ids"]]',
+        b'[["producer-ids",1,2]]',
+        b'[["extent","no uuid",1,10,19,0,512,1,3]]',
+    ],
+)
+def test_anything_else_is_corrupt(data: bytes) -> None:
+    """One error type, whatever is wrong."""
+    with pytest.raises(CorruptFrame):
+        footer.decode(data)
