@@ -117,7 +117,9 @@ def test_a_change_that_does_not_fit_refuses_the_whole_frame(
     applied = plane.checkpoint()
     assert applied is not None
     assert applied.frame == 2
-    plane.apply(_frame(3), [other, ExtentAppended(other.topic_id, 0, 0, 4, 0, 100, 5, 0)])
+    with pytest.raises(CommitRefused, match="does not exist"):
+        plane.apply(_frame(3), [GroupOffsetCommitted("g", other.topic_id, 0, 1, 0, None, 0)])
+    plane.apply(_frame(4), [other, ExtentAppended(other.topic_id, 0, 0, 4, 0, 100, 5, 0)])
     assert plane.find_bounds(other.topic_id, 0).end == 5
 
 
