@@ -1,0 +1,128 @@
+"""Do the replicas show what was written? And if not, which of Kafka's four harms is it?
+
+Judged from what each replica shows, against the history that nobody compacts; never from a scenario's name.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import OutcomeMissing
+from holdfast.lab.engines.model import Model, outcomes_of
+from holdfast.lab.engines.replica import Replica
+from holdfast.rules.entry import Entry, Isolation
+from holdfast.rules.lso import last_stable_offset
+from holdfast.rules.transaction import Outcome
+
+VARIANTS = ("tombstone", "aborted-to-committed", "committed-to-aborted", "stuck")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What a reader of a log without compaction gets."""
+
+    last_stable_offset: int
+    newest: dict[str, Entry]
+    """Each key's newest committed record below the LSO, tombstones included."""
+    outcomes: dict[int, Outcome]
+
+    def value(self, key: str) -> str | None:
+        """The key's value, or None if it has none."""
+        newest = self.newest.get(key)
+        return None if newest is None else newest.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One way in which a replica shows something else than what was written."""
+
+    replica: int
+    variant: str | None
+    what: str
+
+
+def truth_of(history: Sequence[Entry], high_watermark: int) -> Truth:
+    """The truth up to a high watermark."""
+    outcomes = outcomes_of([entry for entry in history if entry.offset < high_watermark])
+    first_open = next((e.offset for e in history if outcomes.get(e.instance) is Outcome.OPEN), None)
+    end = last_stable_offset(high_watermark, first_open)
+    newest = {
+        entry.key: entry
+        for entry in history
+        if entry.offset < end
+        and entry.key is not None
+        and (not entry.transactional or outcomes[entry.instance] is Outcome.COMMITTED)
+    }
+    return Truth(last_stable_offset=end, newest=newest, outcomes=outcomes)
+
+
+def judge(model: Model) -> list[Finding]:
+    """Every difference between the truth and a replica that is up and has caught up."""
+    partition = model.partition
+    if partition.leader_id is None:
+        return []
+    leader = partition.leader
+    truth = truth_of(partition.history, leader.high_watermark)
+    return [
+        finding
+        for replica in model.replicas.values()
+        if replica.alive
+        and replica.halted is None
+        and (replica.log_end, replica.high_watermark) == (leader.log_end, leader.high_watermark)
+        for finding in findings(replica, truth)
+    ]
+
+
+def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
+    """What one replica shows that is not so; a stuck one is not asked for more."""
+    stable = replica.last_stable_offset
+    if stable != truth.last_stable_offset:
+        held = truth.last_stable_offset - stable
+        yield Finding(
+            replica=replica.id,
+            variant="stuck" if held > 0 else None,
+            what=f"read_committed stands still at offset {stable}, though all up to "
+            f"{truth.last_stable_offset} is decided"
+            if held > 0
+            else f"read_committed runs ahead to {stable}; {truth.last_stable_offset} is still undecided",
+        )
+        return
+    exposed = set()
+    for entry in replica.read(Isolation.READ_COMMITTED):
+        if entry.transactional and truth.outcomes.get(entry.instance) is Outcome.ABORTED:
+            exposed.add(entry.key)
+            yield Finding(
+                replica=replica.id,
+                variant="aborted-to-committed",
+                what=f"{entry.key}={entry.value} at offset {entry.offset} was aborted, "
+                "but is served as committed",
+            )
+    table = replica.table()
+    for key in sorted((table.keys() | truth.newest.keys()) - exposed):
+        value = table[key].value if key in table else None
+        if value != truth.value(key):
+            yield _key_finding(replica, key, value, truth)
+
+
+def _key_finding(replica: Replica, key: str, value: str | None, truth: Truth) -> Finding:
+    newest = truth.newest.get(key)
+    if newest is None:
+        return Finding(replica=replica.id, variant=None, what=f"{key}={value} was never committed")
+    right = "deleted" if newest.value is None else f"set to {newest.value}"
+    wrong = "is missing" if value is None else f"reads {value}"
+    variant = "tombstone" if newest.value is None else None
+    why = ""
+    if newest.transactional and _takes_for_aborted(replica, newest):
+        variant = "committed-to-aborted"
+        why = ", by a committed transaction that this replica takes for aborted"
+    return Finding(
+        replica=replica.id,
+        variant=variant,
+        what=f"{key} {wrong}, but was {right} at offset {newest.offset}{why}",
+    )
+
+
+def _takes_for_aborted(replica: Replica, entry: Entry) -> bool:
+    try:
+        return replica.rules.outcome(entry) is Outcome.ABORTED
+    except OutcomeMissing:
+        return False  # settled and forgotten, as it may be
