@@ -1,0 +1,127 @@
+"""`holdfast lab`: scenarios, random schedules and sweeps, on engines that show Kafka's harm and the cure."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.lab.account import Account
+
+ENGINES = ("model",)
+_ELSEWHERE = {"explore": "Search random schedules for one that goes wrong."}
+
+
+class LabCommands(click.Group):
+    """Commands of this module, and those that are imported only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, by name."""
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now if it lives elsewhere."""
+        if cmd_name in _ELSEWHERE:
+            command = getattr(import_module(f"holdfast.cli.lab_{cmd_name}"), cmd_name)
+            assert isinstance(command, click.Command)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=LabCommands)
+def lab() -> None:
+    """See Kafka's harm and the cure, step by step."""
+
+
+@lab.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """List the scenarios."""
+    from holdfast.lab import library
+
+    scenarios = [library.load(name) for name in library.names()]
+    if as_json:
+        rows = [
+            {"name": s.name, "title": s.title, "about": s.about, "replicas": s.replicas} for s in scenarios
+        ]
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    width = max(len(scenario.name) for scenario in scenarios)
+    for scenario in scenarios:
+        click.echo(f"{scenario.name:<{width}}  {scenario.title}")
+
+
+@lab.command()
+@click.argument("scenario")
+@click.option("--engine", default="model", show_default=True, help="What runs it: model.")
+@click.option("--policy", default="kafka", show_default=True, help="Who compacts: kafka or coordinated.")
+@click.option("--replicas", type=int, help="How many replicas the partition begins with.")
+@click.option("--step", "stepwise", is_flag=True, help="Wait for a key after every step.")
+@click.option("--json", "as_json", is_flag=True, help="Print the end of the account as JSON.")
+@click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the account as one page.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    scenario: str,
+    engine: str,
+    policy: str,
+    replicas: int | None,
+    stepwise: bool,
+    as_json: bool,
+    html_path: Path | None,
+) -> None:
+    """Run SCENARIO step by step and judge what the replicas show.
+
+    Exit code 0: all replicas agree with what was written; 1: they do not, or one stopped itself.
+    """
+    from holdfast.lab import account, library
+    from holdfast.lab.engines.model import POLICIES
+
+    _one_of("engine", engine, ENGINES)
+    _one_of("policy", policy, POLICIES)
+    told = account.begin(library.load(scenario, replicas=replicas), policy=policy)
+    if html_path is not None:
+        _check_writable(html_path)
+    if as_json:
+        for _ in account.advance(told):
+            pass
+        click.echo(json.dumps(told.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _tell(told, stepwise)
+    if html_path is not None:
+        from holdfast.lab import page
+
+        html_path.write_text(page.account_page(told), encoding="utf-8")
+    ctx.exit(0 if told.agreed else 1)
+
+
+def _tell(told: "Account", stepwise: bool) -> None:
+    from rich.console import Console
+
+    from holdfast.lab import account, strips
+
+    console = Console(highlight=False)
+    console.print(strips.opening(told))
+    for number, frame in enumerate(account.advance(told), start=1):
+        console.print(strips.frame(number, told, frame))
+        if stepwise and number < len(told.scenario.lines):
+            click.pause("   any key: next step")
+    console.print(strips.closing(told))
+
+
+def _one_of(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"unknown {what} '{value}'; known are: {', '.join(known)}")
+
+
+def _check_writable(path: Path) -> None:
+    """Fail before the run, not after it."""
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as failure:
+        raise UsageError(f"cannot write {path}: {failure.strerror}") from None

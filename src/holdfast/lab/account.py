@@ -1,0 +1,249 @@
+"""The account of a run: after every line, what each replica holds and what is seen through it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from holdfast.errors import OutcomeMissing, UsageError
+from holdfast.lab import steps
+from holdfast.lab.engines.model import Model
+from holdfast.lab.engines.partition import StepError
+from holdfast.lab.engines.replica import Replica
+from holdfast.lab.narration import Happening, sentence
+from holdfast.lab.scenario import FILLER_KEY, Line, Scenario
+from holdfast.lab.verdict import Finding, judge
+from holdfast.rules.entry import Entry
+from holdfast.rules.transaction import Outcome
+
+
+class Look(Enum):
+    """How a batch looks to the replica that holds it."""
+
+    VALUE = "value"
+    TOMBSTONE = "tombstone"
+    OPEN = "open"
+    ABORTED = "aborted"
+    COMMIT = "commit"
+    ABORT = "abort"
+    EMPTY = "empty"
+    FILLER = "filler"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One batch in a strip."""
+
+    offset: int
+    look: Look
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """One replica at one moment."""
+
+    replica: int
+    state: str
+    cells: tuple[Cell, ...]
+    last_stable_offset: int
+    high_watermark: int
+    log_end: int
+    removable: tuple[int, int] | None
+    """MTRO and MXRO as far as they have reached this replica, under a policy that has them."""
+    seen: dict[str, str]
+    """What a read_committed consumer of this replica ends up with, filler left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What is to be told after one line."""
+
+    line: Line
+    now_ms: int
+    sentence: str
+    strips: tuple[Strip, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """A run from beginning to end."""
+
+    scenario: Scenario
+    engine: str
+    policy: str
+    model: Model
+    frames: list[Frame] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Each difference once, in the order in which it was first seen."""
+        return list(dict.fromkeys(finding for frame in self.frames for finding in frame.findings))
+
+    @property
+    def halted(self) -> list[Replica]:
+        """Replicas that stopped themselves rather than guess."""
+        return [replica for replica in self.model.replicas.values() if replica.halted is not None]
+
+    @property
+    def variant(self) -> str | None:
+        """The first harm that was seen."""
+        return next((finding.variant for finding in self.findings if finding.variant), None)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every replica showed what was written whenever somebody looked."""
+        return not self.findings and not self.halted
+
+    def removed(self) -> dict[str, int]:
+        """What the cleaners have forgotten in all."""
+        replicas = self.model.replicas.values()
+        return {
+            "tombstones": sum(replica.tombstones_removed for replica in replicas),
+            "outcomes": sum(replica.outcomes_removed for replica in replicas),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The account's end, for programs."""
+        return {
+            "scenario": self.scenario.name,
+            "engine": self.engine,
+            "policy": self.policy,
+            "diverged": bool(self.findings),
+            "halted": bool(self.halted),
+            "variant": self.variant,
+            "replicas": [_replica_json(replica, strip) for replica, strip in self._last()],
+            "evidence": [
+                {"replica": finding.replica, "variant": finding.variant, "what": finding.what}
+                for finding in self.findings
+            ]
+            + [{"replica": replica.id, "variant": None, "what": replica.halted} for replica in self.halted],
+            "removed": self.removed(),
+        }
+
+    def _last(self) -> Iterator[tuple[Replica, Strip]]:
+        for strip in self.frames[-1].strips:
+            yield self.model.replicas[strip.replica], strip
+
+
+def begin(scenario: Scenario, *, policy: str) -> Account:
+    """A run that has not taken its first step."""
+    model = Model(policy=policy, replicas=scenario.replicas, config=scenario.config)
+    return Account(scenario=scenario, engine="model", policy=policy, model=model)
+
+
+def advance(account: Account) -> Iterator[Frame]:
+    """Run line by line; each frame is also kept in the account."""
+    for line in account.scenario.lines:
+        frame = _run_line(account, line)
+        account.frames.append(frame)
+        yield frame
+
+
+def run(scenario: Scenario, *, policy: str) -> Account:
+    """The whole run."""
+    account = begin(scenario, policy=policy)
+    for _ in advance(account):
+        pass
+    return account
+
+
+def _run_line(account: Account, line: Line) -> Frame:
+    model = account.model
+    model.passes.clear()
+    for step in line.steps:
+        try:
+            model.apply(step)
+        except StepError as refused:
+            if isinstance(step, steps.Clean | steps.Settle):
+                continue  # "all cleaners" means those of replicas that are up
+            raise UsageError(
+                f"scenario {account.scenario.name}, line {line.number} ({line.text}): {refused}"
+            ) from None
+    model.apply(steps.Exchange())
+    last = line is account.scenario.lines[-1]
+    looks = last or isinstance(line.steps[-1], steps.ConsumeVia)
+    return Frame(
+        line=line,
+        now_ms=model.now_ms,
+        sentence=sentence(Happening(line=line, model=model)),
+        strips=tuple(_strip(model, replica) for _, replica in sorted(model.replicas.items())),
+        findings=tuple(judge(model)) if looks else (),
+    )
+
+
+def _strip(model: Model, replica: Replica) -> Strip:
+    coordination = model.partition.coordination
+    removable = coordination.nodes[replica.id].state.removable if coordination else None
+    return Strip(
+        replica=replica.id,
+        state=_state(model, replica),
+        cells=tuple(_cell(replica, entry) for entry in replica.entries),
+        last_stable_offset=replica.last_stable_offset,
+        high_watermark=replica.high_watermark,
+        log_end=replica.log_end,
+        removable=(removable.mtro, removable.mxro) if removable else None,
+        seen={k: e.value for k, e in replica.table().items() if k != FILLER_KEY and e.value is not None},
+    )
+
+
+def _state(model: Model, replica: Replica) -> str:
+    if replica.halted is not None:
+        return "stopped"
+    if not replica.alive:
+        return "down"
+    if model.partition.leader_id == replica.id:
+        return "leader"
+    return "in sync" if replica.id in model.partition.isr else "behind"
+
+
+def _cell(replica: Replica, entry: Entry) -> Cell:
+    if entry.empty:
+        return Cell(offset=entry.offset, look=Look.EMPTY, label="∅")
+    if entry.marker is not None:
+        commit = entry.marker is Outcome.COMMITTED
+        return Cell(
+            offset=entry.offset,
+            look=Look.COMMIT if commit else Look.ABORT,
+            label="COMMIT" if commit else "ABORT",
+        )
+    if entry.key == FILLER_KEY:
+        return Cell(offset=entry.offset, look=Look.FILLER, label="·")
+    label = f"{entry.key}=✗" if entry.value is None else f"{entry.key}={entry.value}"
+    look = _look(replica, entry)
+    if look is Look.OPEN:
+        label = f"{label}?"
+    elif look is Look.ABORTED:
+        label = f"⊘{label}"
+    return Cell(offset=entry.offset, look=look, label=label)
+
+
+def _look(replica: Replica, entry: Entry) -> Look:
+    try:
+        outcome = replica.rules.outcome(entry)
+    except OutcomeMissing:
+        return Look.OPEN
+    if outcome is Outcome.OPEN:
+        return Look.OPEN
+    if outcome is Outcome.ABORTED:
+        return Look.ABORTED
+    return Look.TOMBSTONE if entry.value is None else Look.VALUE
+
+
+def _replica_json(replica: Replica, strip: Strip) -> dict[str, Any]:
+    return {
+        "id": strip.replica,
+        "state": strip.state,
+        "log": [
+            {"offset": cell.offset, "look": cell.look.value, "label": cell.label} for cell in strip.cells
+        ],
+        "last_stable_offset": strip.last_stable_offset,
+        "high_watermark": strip.high_watermark,
+        "log_end": strip.log_end,
+        "mtro": strip.removable[0] if strip.removable else None,
+        "mxro": strip.removable[1] if strip.removable else None,
+        "read_committed": strip.seen,
+        "halted": replica.halted,
+        "removed": {"tombstones": replica.tombstones_removed, "outcomes": replica.outcomes_removed},
+    }
