@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench bench-records lock clean
+.PHONY: help setup check test demo bench bench-records bench-commit bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,12 +34,21 @@ test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 	$(BIN)/pytest -q
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
-	$(BIN)/python -m holdfast.demo
+	$(BIN)/python examples/demo.py
 
-bench: bench-records ## every benchmark; figures go to build/bench/*.json
+bench: bench-records bench-commit bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
 
 bench-records: setup ## record kernels against aiokafka's Cython parser
 	$(BIN)/python -m bench.records
+
+bench-commit: setup ## one durable write per commit against two
+	$(BIN)/python -m bench.commit
+
+bench-spark: setup ## a topic into Spark against a plain consumer
+	$(BIN)/python -m bench.spark_read
+
+bench-lab: setup ## random schedules per second and core
+	$(BIN)/python -m bench.lab
 
 lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
