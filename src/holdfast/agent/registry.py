@@ -107,8 +107,26 @@ def frame_head(request: Request, *, flexible: bool, body_bytes: int) -> bytes:
 
 def _decode(request_class: Any, request: Request) -> Any:
     try:
-        return request_class.decode(request.body, version=request.version)
+        message = request_class.decode(request.body, version=request.version)
+        _check_nulls(request_class, message, request.version)
+        return message
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, struct.error) as failure:
         raise InvalidRequest(
             f"request {request.key} v{request.version} not understood: {failure}"
         ) from failure
+
+
+def _check_nulls(schema: Any, message: Any, version: int) -> None:
+    """Raise ValueError for a null that this version does not allow: kafka-python reads null anywhere."""
+    for name, field in schema.fields.items():
+        if not field.for_version_q(version) or not (field.is_array() or field.type_str == "string"):
+            continue
+        value = getattr(message, name)
+        if value is None:
+            if not field.nullable_for_version_q(version):
+                raise ValueError(f"{name} is null")
+        elif field.is_struct_array():
+            for element in value:
+                _check_nulls(field, element, version)
+        elif field.is_array() and None in value:
+            raise ValueError(f"{name} holds a null")

@@ -75,6 +75,10 @@ class FrameApplier:
         except CommitRefused as refusal:
             self._writer.execute("ROLLBACK TO changes")
             return refusal
+        except sqlite3.IntegrityError as violation:
+            # No retry would ever succeed: to try again for ever would close the log to everybody.
+            self._writer.execute("ROLLBACK TO changes")
+            return CommitRefused(f"frame {frame.number} breaks a rule of the schema: {violation}")
         return None
 
     def _forget_topics_since(self, topics_before: frozenset[UUID]) -> None:
