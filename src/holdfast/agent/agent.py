@@ -75,6 +75,8 @@ class Agent:
         """Answer what is under way, within a limit, then close everything."""
         deadline = time.monotonic() + self.settings.stop_seconds_max
         self.waiters.wake_all()
+        for connection in self.connections:
+            connection.drain()
         while time.monotonic() < deadline and not all(c.is_idle for c in self.connections):
             await asyncio.sleep(0.01)
         for connection in list(self.connections):

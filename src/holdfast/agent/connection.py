@@ -18,8 +18,10 @@ logger = logging.getLogger(__name__)
 
 REQUEST_BYTES_MAX = 100 * 1024 * 1024
 REQUESTS_WAITING_MAX = 64
+ANSWERS_DUE_MAX = 256
 BYTES_WAITING_MAX = 8 * 1024 * 1024
 SCRATCH_BYTES = 256 * 1024
+BODY_BYTES_FIRST = 256 * 1024
 
 API_VERSIONS = 18
 
@@ -41,6 +43,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._partial_size = b""
         self._body: bytearray | None = None
+        self._body_bytes = 0
         self._body_filled = 0
         self._waiting: deque[tuple[Api, Request]] = deque()
         self._waiting_bytes = 0
@@ -49,6 +52,7 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks: set[asyncio.Future[Payload]] = set()
         self._reading = True
         self._writable = True
+        self._draining = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Part of the protocol of asyncio."""
@@ -64,6 +68,11 @@ class Connection(asyncio.BufferedProtocol):
         for task in self._tasks:
             task.cancel()
 
+    def drain(self) -> None:
+        """Read no more; what has arrived is still answered."""
+        self._draining = True
+        self._hold_back_or_read()
+
     def close(self) -> None:
         """Break off: what is on its way is sent, what waits is dropped."""
         self._waiting.clear()
@@ -78,6 +87,9 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: the rest of a large request, or the shared scratch buffer."""
         if self._body is not None:
+            if self._body_filled == len(self._body):
+                # A declared length is a claim: memory is taken as bytes arrive, twice as much each time.
+                self._body += bytes(min(self._body_filled, self._body_bytes - self._body_filled))
             return memoryview(self._body)[self._body_filled :]
         kept = len(self._partial_size)
         self._scratch[:kept] = self._partial_size
@@ -87,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         """Part of the protocol of asyncio: bytes have arrived."""
         if self._body is not None:
             self._body_filled += nbytes
-            if self._body_filled == len(self._body):
+            if self._body_filled == self._body_bytes:
                 body, self._body = self._body, None
                 self._receive(body)
         else:
@@ -106,11 +118,11 @@ class Connection(asyncio.BufferedProtocol):
                 return
             position += _SIZE.size
             here = min(size, end - position)
-            body = bytearray(size)
+            body = bytearray(min(size, max(here, BODY_BYTES_FIRST)))
             body[:here] = self._scratch[position : position + here]
             position += here
             if here < size:
-                self._body, self._body_filled = body, here
+                self._body, self._body_bytes, self._body_filled = body, size, here
                 return
             self._receive(body)
         self._partial_size = bytes(self._scratch[position:end])
@@ -156,10 +168,16 @@ class Connection(asyncio.BufferedProtocol):
         self._hold_back_or_read()
 
     def _may_start(self, api: Api) -> bool:
+        if not self._writable:
+            return False
+        if self._answers and not (
+            self._overlapping and api.may_overlap and len(self._answers) < ANSWERS_DUE_MAX
+        ):
+            return False
         if api.may_overlap and not self._agent.commits.has_room:
             self._agent.commits.call_when_room(self._pump)
             return False
-        return not self._answers or (self._overlapping and api.may_overlap)
+        return True
 
     def _start(self, api: Api, request: Request) -> None:
         self._overlapping = api.may_overlap
@@ -222,15 +240,16 @@ class Connection(asyncio.BufferedProtocol):
         self._hold_back_or_read()
 
     def resume_writing(self) -> None:
-        """Part of the protocol of asyncio."""
+        """Part of the protocol of asyncio: the client reads again."""
         self._writable = True
-        self._hold_back_or_read()
+        self._pump()
 
     def _hold_back_or_read(self) -> None:
         if self._transport is None:
             return
         read = (
             self._writable
+            and not self._draining
             and len(self._waiting) < REQUESTS_WAITING_MAX
             and self._waiting_bytes < BYTES_WAITING_MAX
         )

@@ -44,9 +44,10 @@ async def _listen(agent: Agent, on_ready: Callable[[str, int], None]) -> None:
         server = await loop.create_server(lambda: Connection(agent, scratch), host, port, backlog=1024)
     except OSError as failure:
         raise UsageError(f"cannot listen on {host}:{port}: {failure.strerror or failure}") from failure
-    async with server:
-        agent.port = server.sockets[0].getsockname()[1]
-        # What is there now stays: the collector need not look at it again.
-        gc.freeze()
-        on_ready(agent.host, agent.port)
-        await stop.wait()
+    agent.port = server.sockets[0].getsockname()[1]
+    # What is there now stays: the collector need not look at it again.
+    gc.freeze()
+    on_ready(agent.host, agent.port)
+    await stop.wait()
+    # Not awaited: from Python 3.12 on that would wait for the last client to leave.
+    server.close()
