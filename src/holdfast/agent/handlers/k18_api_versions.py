@@ -21,7 +21,7 @@ UNSUPPORTED_VERSION = 35
 @serves_bytes(18, first=0, last=LAST, flexible_since=FLEXIBLE_SINCE)
 def api_versions(agent: Agent, request: Request) -> Payload:
     """What this agent serves."""
-    known = request.version <= LAST
+    known = 0 <= request.version <= LAST
     version = request.version if known else 0
     item: Any = ApiVersionsResponse.ApiVersion
     response: Any = ApiVersionsResponse(
