@@ -1,8 +1,8 @@
 """Produce (key 0), v3-13.
 
 Behaviour: every batch is checked here, queued for the next group commit, and answered when that is durable.
-Each partition of a request is accepted or refused on its own. acks=0 gets no answer; acks=1 and -1 mean the
-same: durable.
+Each partition of a request is accepted or refused on its own. acks=1 and -1 mean the same: durable. acks=0
+gets no answer; if it fails, the connection is closed, as Kafka does: there is no other way to tell.
 
 Versions: v9 flexible; v13 names topics by id (KIP-516). v0 is advertised although v3 is the first that is
 served: older librdkafka stops compressing otherwise (librdkafka #4956).
@@ -60,8 +60,16 @@ def produce(agent: Agent, request: Request) -> "asyncio.Future[Payload]":
     pending = sum(not future.done() for future in futures)
 
     def finish() -> None:
-        if not answer.cancelled():
-            answer.set_result(_answer(agent, request, parts, futures) if acks != 0 else ())
+        # Asked of every future: asyncio complains of an exception that nobody has looked at.
+        failures = [failure for future in futures if (failure := future.exception()) is not None]
+        if answer.cancelled():
+            return
+        if acks != 0:
+            answer.set_result(_answer(agent, request, parts, futures))
+        elif failures:
+            answer.set_exception(failures[0])
+        else:
+            answer.set_result(())
 
     def count_down(_: "asyncio.Future[object]") -> None:
         nonlocal pending
@@ -130,6 +138,8 @@ def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
         raise InvalidRecord(
             f"{view.record_count} records with a last offset delta of {view.last_offset_delta}"
         )
+    if view.producer_id >= 0 and (view.producer_epoch < 0 or view.base_sequence < 0):
+        raise InvalidRecord("a producer id without an epoch or a sequence number")
     if view.is_control:
         raise InvalidRecord("control batches are not for clients to write")
     if view.is_transactional:
