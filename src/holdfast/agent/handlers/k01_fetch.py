@@ -56,7 +56,7 @@ Answer = PartitionData | HoldfastError
 @serves_bytes(1, first=4, last=18, flexible_since=FLEXIBLE_SINCE)
 def fetch(agent: Agent, request: Request) -> Payload | Awaitable[Payload]:
     """Answer at once if there is enough, else wait for more."""
-    wanted = _read(request)
+    wanted = _read(request, bytes_max=agent.settings.fetch_bytes_max)
     answers = _gather(agent, wanted)
     if wanted.wait_ms_max <= 0 or _is_enough(wanted, answers):
         return _write(request, wanted, answers)
@@ -93,7 +93,7 @@ def _is_enough(wanted: FetchRequest, answers: list[Answer]) -> bool:
 
 
 def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
-    left = min(wanted.bytes_max, agent.settings.fetch_bytes_max)
+    left = wanted.bytes_max
     found = False
     answers: list[Answer] = []
     for name, parts in wanted.topics:
@@ -116,12 +116,13 @@ def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
     return answers
 
 
-def _read(request: Request) -> FetchRequest:
+def _read(request: Request, *, bytes_max: int) -> FetchRequest:
     version = request.version
     reader = Reader(request.body, flexible=version >= FLEXIBLE_SINCE)
     if version <= 14:
         reader.int32()  # replica id: any reader is served alike
-    wait_ms_max, bytes_min, bytes_max = reader.int32(), reader.int32(), reader.int32()
+    wait_ms_max, bytes_min = reader.int32(), reader.int32()
+    bytes_max = min(bytes_max, reader.int32())
     reader.int8()  # isolation level: without transactions both see the same
     if version >= 7:
         reader.int32()
@@ -134,7 +135,8 @@ def _read(request: Request) -> FetchRequest:
         topics.append((topic, [_read_partition(reader, version) for _ in range(reader.count())]))
         reader.tags()
     # Forgotten topics and the rack follow; neither matters without sessions and follower selection.
-    return FetchRequest(wait_ms_max, bytes_min, bytes_max, topics)
+    # More than fits into an answer is not worth waiting for.
+    return FetchRequest(wait_ms_max, min(bytes_min, bytes_max), bytes_max, topics)
 
 
 def _read_partition(reader: Reader, version: int) -> PartitionFetch:
