@@ -1,10 +1,10 @@
 """ListOffsets (key 2), v1-11.
 
 Behaviour: earliest (-2), latest (-1), a time (the first record at or after it), the greatest timestamp (-3,
-KIP-734); earliest local (-4, KIP-405) is the earliest, as nothing is tiered. Times are exact per record. No
-record: offset -1.
+KIP-734). Nothing is tiered: earliest local (-4, KIP-405) is the earliest, and there is no latest tiered (-5,
+KIP-1005) nor earliest pending upload (-6, KIP-1023). Times are exact per record. No record: offset -1.
 
-Versions: v6 flexible; v7 greatest timestamp; v8 earliest local.
+Versions: v6 flexible; v7 greatest timestamp; v8 earliest local; v9 latest tiered; v11 pending upload.
 """
 
 from typing import Any
@@ -24,6 +24,8 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
 
 NOT_FOUND = (-1, -1)
 
@@ -76,6 +78,8 @@ def _find_by_time(agent: Agent, topic_id: Any, partition: int, timestamp: int) -
     if timestamp == MAX_TIMESTAMP:
         extent = agent.plane.find_extent_of_max_time(topic_id, partition)
         return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, extent.max_timestamp)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOT_FOUND
     raise InvalidRequest(f"no offset is known by the name of {timestamp}")
 
 
