@@ -15,6 +15,7 @@
         ├── CorruptMessage             2
         ├── UnknownTopicOrPartition    3
         ├── MessageTooLarge            10
+        ├── OffsetMetadataTooLarge     12
         ├── InvalidTopic               17
         ├── InvalidRequiredAcks        21
         ├── TopicAlreadyExists         36
@@ -141,6 +142,12 @@ class MessageTooLarge(KafkaRefusal):
     """A batch over max.message.bytes."""
 
     kafka_code = 10
+
+
+class OffsetMetadataTooLarge(KafkaRefusal):
+    """A group's note to its offset is longer than a broker keeps."""
+
+    kafka_code = 12
 
 
 class InvalidTopic(KafkaRefusal):

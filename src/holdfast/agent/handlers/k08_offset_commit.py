@@ -14,10 +14,12 @@ from holdfast.agent.agent import Agent, wall_clock_ms
 from holdfast.agent.catalog import check_partition
 from holdfast.agent.registry import serves
 from holdfast.agent.writes import CommitGroupOffsets
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, OffsetMetadataTooLarge
 from holdfast.store.footer import GroupOffsetCommitted
 
 UNKNOWN_MEMBER_ID = 25
+METADATA_BYTES_MAX = 4096
+"""Kafka's default for offset.metadata.max.bytes."""
 
 
 @serves(OffsetCommitRequest, first=2, last=9)
@@ -46,6 +48,8 @@ async def offset_commit(agent: Agent, request: Any) -> Any:
 def _planned(agent: Agent, group: str, name: str, part: Any) -> GroupOffsetCommitted:
     topic = agent.catalog.get(name)
     check_partition(topic, part.partition_index)
+    if len((part.committed_metadata or "").encode()) > METADATA_BYTES_MAX:
+        raise OffsetMetadataTooLarge(f"metadata of an offset may take {METADATA_BYTES_MAX} bytes")
     leader_epoch = part.committed_leader_epoch
     return GroupOffsetCommitted(
         group,
