@@ -29,8 +29,13 @@ class SqliteControlPlane:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer = _connect(path)
-        _migrate(self._writer, path)
+        try:
+            self._writer = _connect(path)
+            _migrate(self._writer, path)
+        except sqlite3.Error as failure:
+            raise DataDirectoryRefused(
+                f"cannot use {path}: {failure}; if it is damaged, remove it: the journals hold all of it"
+            ) from failure
         self._readers: list[sqlite3.Connection] = []
         self._of_thread = threading.local()
         rows = self._reader.execute("SELECT topic_id, topic FROM topics")

@@ -30,7 +30,10 @@ class LocalStore:
         self._files: dict[int, int] = {}
         # Where the next frame goes; None: it begins a new journal.
         self._tail: Place | None = None
-        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as failure:
+            raise StoreFailed(f"cannot make {self._directory}: {failure.strerror}") from failure
 
     def append(self, number: int, body: Sequence[Buffer], footer: bytes) -> StoredFrame:
         """Write one frame durably: see `Store.append`."""
