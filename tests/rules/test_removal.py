@@ -7,12 +7,20 @@ import pytest
 from holdfast.rules import removal_leader, removal_replica
 from holdfast.rules.blockers import Reason, Track, blockers
 from holdfast.rules.lineage import FIRST_LINEAGE, Lineage, LineageHistory
-from holdfast.rules.membership import Generation, Membership, MembershipVersion, Replica, ReplicaId
+from holdfast.rules.membership import (
+    Generation,
+    Incarnation,
+    Membership,
+    MembershipVersion,
+    Replica,
+    ReplicaId,
+)
 from holdfast.rules.removal import (
     UNREPORTED,
     Cleaned,
     Collect,
     Distribute,
+    Message,
     Refusal,
     Removable,
     Report,
@@ -67,7 +75,7 @@ class Group:
         """One collection round and all that follows from it; `deaf` replicas get nothing."""
         self._deliver(list(removal_leader.collect(self.leader)), now_ms, deaf)
 
-    def _deliver(self, queue: list, now_ms: int, deaf: tuple[ReplicaId, ...]) -> None:
+    def _deliver(self, queue: list[Message], now_ms: int, deaf: tuple[ReplicaId, ...]) -> None:
         while queue:
             message = queue.pop(0)
             if isinstance(message, Collect | Distribute):
@@ -79,6 +87,14 @@ class Group:
             else:
                 self.leader, more = removal_leader.receive(self.leader, message, now_ms)
                 queue.extend(more)
+
+    def asked(self, id_: ReplicaId) -> Collect:
+        """What the leader would ask this replica now."""
+        return next(
+            message
+            for message in removal_leader.collect(self.leader)
+            if isinstance(message, Collect) and message.stamp.target.id == id_
+        )
 
     def mtro(self) -> dict[int, int]:
         return {id_: state.removable.mtro for id_, state in self.replicas.items()}
@@ -182,7 +198,7 @@ def test_joining_replica_starts_at_the_groups_value() -> None:
 
 
 def test_distribution_does_not_lift_a_replica() -> None:
-    """A distributed value says what others have done: the receiver's own MCCO stays what its manifest proves."""
+    """A distributed value says what others have done; the receiver's own MCCO stays what it proved."""
     group = Group(1)
     state = group.replicas[ONE]
     stamp = removal_leader.collect(group.leader)[0].stamp
@@ -240,7 +256,7 @@ def test_leader_takes_a_value_before_anybody_else() -> None:
     for id_ in (ONE, TWO, THREE):
         group.clean(id_, 10)
     leader = group.leader
-    sent: tuple = ()
+    sent: tuple[Message, ...] = ()
     for collect in removal_leader.collect(leader):
         assert isinstance(collect, Collect)
         _, report = removal_replica.receive(group.replicas[collect.stamp.target.id], collect, 0)
@@ -276,11 +292,7 @@ def test_leader_with_an_old_membership_is_refused_and_waits() -> None:
     group.round()
     group.membership, newest = stale, group.membership
     leader = group.elect(TWO, Term(2))
-    refused, refusal = removal_replica.receive(
-        group.replicas[ONE],
-        removal_leader.collect(leader)[0],
-        0,  # type: ignore[arg-type]
-    )
+    refused, refusal = removal_replica.receive(group.replicas[ONE], group.asked(ONE), 0)
     assert refused == group.replicas[ONE]
     assert isinstance(refusal, Refusal)
     leader, _ = removal_leader.receive(leader, refusal, 0)
@@ -294,7 +306,7 @@ def test_report_of_an_earlier_life_does_not_count() -> None:
     group = Group(2)
     for id_ in (ONE, TWO):
         group.clean(id_, 100)
-    _, late = removal_replica.receive(group.replicas[TWO], removal_leader.collect(group.leader)[1], 0)  # type: ignore[arg-type]
+    _, late = removal_replica.receive(group.replicas[TWO], group.asked(TWO), 0)
     group.join(TWO)
     assert isinstance(late, Report)
     stamp = replace(late.stamp, membership=group.membership.version)
@@ -305,7 +317,7 @@ def test_report_of_an_earlier_life_does_not_count() -> None:
 def test_older_manifest_is_ignored() -> None:
     """A report made from an older manifest than one already heard of changes nothing."""
     group = Group(1)
-    early = removal_replica.receive(group.replicas[ONE], removal_leader.collect(group.leader)[0], 0)[1]  # type: ignore[arg-type]
+    early = removal_replica.receive(group.replicas[ONE], group.asked(ONE), 0)[1]
     group.clean(ONE, 30)
     group.round()
     assert isinstance(early, Report)
@@ -344,7 +356,7 @@ def test_replica_of_an_older_lineage_stays_silent_until_it_has_truncated() -> No
     group = Group(2)
     group.replicas[ONE] = group.replicas[ONE].truncated(0, Lineage(2))
     group.elect(ONE, Term(2))
-    state, answer = removal_replica.receive(group.replicas[TWO], removal_leader.collect(group.leader)[1], 0)  # type: ignore[arg-type]
+    state, answer = removal_replica.receive(group.replicas[TWO], group.asked(TWO), 0)
     assert answer is None
     assert state == group.replicas[TWO]
 
@@ -354,5 +366,5 @@ def test_membership_never_reuses_an_incarnation() -> None:
     membership = Membership.found(3)
     rejoined = membership.leave(TWO).join(TWO)
     assert rejoined.version == MembershipVersion(3)
-    assert rejoined.current(TWO) == Replica(id=TWO, incarnation=2)  # type: ignore[arg-type]
+    assert rejoined.current(TWO) == Replica(id=TWO, incarnation=Incarnation(2))
     assert membership.current(TWO) not in rejoined

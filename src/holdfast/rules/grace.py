@@ -1,7 +1,6 @@
 """How long consumers had to see a tombstone, counted from when every replica was clean past it."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 ENTRIES_MAX = 64
 
@@ -85,9 +84,12 @@ NOTHING_COVERED = Coverage()
 
 
 def _bounded(entries: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """At most ENTRIES_MAX entries: the two nearest in time become one at the later time."""
+    """At most ENTRIES_MAX entries: the one that stands most crowded in time is joined to the next, later one.
+
+    Never the first: under a steady advance that would push the oldest grace ahead for ever.
+    """
     if len(entries) <= ENTRIES_MAX:
         return entries
-    gaps = [later[1] - earlier[1] for earlier, later in pairwise(entries)]
-    drop = gaps.index(min(gaps))
-    return entries[:drop] + entries[drop + 1 :]
+    inner = range(1, len(entries) - 1)
+    crowded = min(inner, key=lambda index: entries[index + 1][1] - entries[index - 1][1])
+    return entries[:crowded] + entries[crowded + 1 :]

@@ -98,7 +98,10 @@ def collect(state: LeaderState) -> tuple[Message, ...]:
 def receive(
     state: LeaderState, message: Report | Refusal, now_ms: int
 ) -> tuple[LeaderState, tuple[Message, ...]]:
-    """Take a replica's answer; recompute; what to distribute once the new state is durable."""
+    """Take a replica's answer; recompute; what to distribute once the new state is durable.
+
+    An answer from before a change of membership is taken: it is as true of that life as it was.
+    """
     stamp = message.stamp
     if fencing.other_replica(stamp.target, state.me):
         return state, ()
@@ -113,7 +116,6 @@ def receive(
         or fencing.other_replica(stamp.sender, member)
         or fencing.stale_lineage(stamp.lineage, state.lineage)
         or fencing.stale_term(stamp.term, state.term)
-        or fencing.stale_membership(stamp.membership, state.membership.version)
     ):
         return state, ()
     return _hear(state, member, message, now_ms)

@@ -1,0 +1,48 @@
+"""Lineages and cleaned ranges: what is left of values after a truncation, and what counts as clean."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.rules.lineage import Lineage, LineageHistory
+from holdfast.rules.ranges import OffsetRange, clean_prefix, clipped, merged
+
+
+def test_truncation_begins_a_lineage() -> None:
+    """Each truncation is one lineage; a replica that missed several goes back to the lowest of them."""
+    history = LineageHistory().truncate(90).truncate(40).truncate(70)
+    assert history.current == 4
+    assert history.clip_since(Lineage(1)) == 40
+    assert history.clip_since(Lineage(3)) == 70
+    assert history.clip_since(Lineage(4)) is None
+
+
+ranges = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=12).map(
+    lambda pairs: [OffsetRange(start=start, end=start + length) for start, length in pairs]
+)
+
+
+def offsets(pieces: list[OffsetRange] | tuple[OffsetRange, ...]) -> set[int]:
+    return {offset for piece in pieces for offset in range(piece.start, piece.end)}
+
+
+@settings(derandomize=True)
+@given(ranges, st.integers(0, 20))
+def test_clean_prefix_is_the_first_gap(pieces: list[OffsetRange], log_start: int) -> None:
+    """W9: offsets, not segments: all from the log start to the prefix is clean, the next offset is not."""
+    cleaned = offsets(pieces)
+    prefix = clean_prefix(pieces, log_start=log_start)
+    assert all(offset in cleaned for offset in range(log_start, prefix))
+    assert prefix not in cleaned
+    assert prefix >= log_start
+
+
+@settings(derandomize=True)
+@given(ranges, st.integers(0, 45))
+def test_merging_and_clipping_keep_the_offsets(pieces: list[OffsetRange], at: int) -> None:
+    """Merged ranges hold the same offsets, in order and apart; clipped ones exactly those below."""
+    whole = merged(pieces)
+    assert offsets(whole) == offsets(pieces)
+    assert all(one.end < other.start for one, other in pairwise(whole))
+    assert offsets(clipped(pieces, at)) == {offset for offset in offsets(pieces) if offset < at}

@@ -1,0 +1,264 @@
+"""The removal protocol under lost, late, repeated, reordered messages, crashes, stale leaders, lost disks.
+
+Beside the protocol runs the truth: how clean every stretch of every replica's log really is.
+"""
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from holdfast.lab.coordination import Coordination
+from holdfast.rules.removal import Cleaned, Removable, Unreported
+from holdfast.rules.removal_replica import ReplicaState
+
+IDS = st.integers(1, 5)
+INDEX = st.integers(0, 1_000)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Offsets of one replica's log; no record in it is shadowed by one below `clean_to`."""
+
+    start: int
+    end: int
+    clean_to: int
+
+
+class Log:
+    """What one replica really holds."""
+
+    def __init__(self) -> None:
+        self.stretches: list[Stretch] = []
+
+    @property
+    def end(self) -> int:
+        return self.stretches[-1].end if self.stretches else 0
+
+    @property
+    def clean_to(self) -> int:
+        """Nothing that this replica holds is shadowed by a record below this offset."""
+        return min((stretch.clean_to for stretch in self.stretches), default=10**9)
+
+    def append(self, start: int, end: int, clean_to: int) -> None:
+        self.stretches.append(Stretch(start, end, clean_to))
+
+    def clean(self, to: int) -> None:
+        for stretch in self.stretches:
+            stretch.clean_to = max(stretch.clean_to, to)
+
+    def copy_from(self, source: "Log", count: int) -> None:
+        start, end = self.end, min(self.end + count, source.end)
+        for stretch in source.stretches:
+            if stretch.end > start and stretch.start < end:
+                first = max(stretch.start, start)
+                self.append(first, min(stretch.end, end), max(stretch.clean_to, first))
+
+    def truncate(self, at: int) -> None:
+        self.stretches = [
+            Stretch(stretch.start, min(stretch.end, at), min(stretch.clean_to, at))
+            for stretch in self.stretches
+            if stretch.start < at
+        ]
+
+    def copy(self) -> "Log":
+        log = Log()
+        log.stretches = [Stretch(piece.start, piece.end, piece.clean_to) for piece in self.stretches]
+        return log
+
+
+class Protocol(RuleBasedStateMachine):
+    """Random interleavings; the invariants are what every replica's readers rely on."""
+
+    @initialize(count=st.integers(1, 4))
+    def found(self, count: int) -> None:
+        self.now_ms = 0
+        self.group = Coordination(count)
+        self.logs = {id_: Log() for id_ in self.group.nodes}
+        self.snapshots: dict[int, tuple[ReplicaState, Log]] = {}
+        self.leader = 1
+        self.end = 0
+        self.granted: dict[tuple[object, int], Removable] = {}
+        self.group.elect(1, 0)
+
+    def alive(self, id_: int) -> bool:
+        return id_ in self.group.nodes and self.group.nodes[id_].alive
+
+    @rule(count=st.integers(1, 9))
+    def produce(self, count: int) -> None:
+        if self.alive(self.leader):
+            self.logs[self.leader].append(self.end, self.end + count, self.end)
+            self.end += count
+
+    @rule(id_=IDS, count=st.integers(1, 20))
+    def replicate(self, id_: int, count: int) -> None:
+        if id_ != self.leader and self.alive(self.leader) and self.group.may_fetch(id_):
+            self.group.feed(self.leader, id_)
+            self.logs[id_].copy_from(self.logs[self.leader], count)
+
+    @rule(id_=IDS, share=st.integers(1, 3))
+    def clean(self, id_: int, share: int) -> None:
+        self.now_ms += 1
+        if self.alive(id_) and self.group.may_fetch(id_):
+            to = self.logs[id_].end * share // 3
+            self.logs[id_].clean(to)
+            self.group.nodes[id_].record.publish(Cleaned(mcco=to, mxfo=to), self.now_ms)
+
+    @rule(id_=IDS)
+    def elect(self, id_: int) -> None:
+        if self.alive(id_) and self.logs[id_].end == self.end and self.group.may_fetch(id_):
+            self.leader = id_
+            self.group.elect(id_, self.now_ms)
+
+    @rule(back=st.integers(0, 30))
+    def truncate(self, back: int) -> None:
+        """The operator lets the log end earlier: offsets will be used again, under a new lineage."""
+        if self.alive(self.leader):
+            self.end = max(0, self.end - back)
+            self.group.truncate(self.end)
+            for id_ in self.group.nodes:
+                if self.alive(id_):
+                    self.logs[id_].truncate(self.end)
+            self.group.elect(self.leader, self.now_ms)
+
+    @rule(id_=IDS)
+    def collect(self, id_: int) -> None:
+        if self.alive(id_):
+            self.group.collect(id_, self.now_ms)
+
+    @precondition(lambda self: self.group.wire)
+    @rule(index=INDEX, keep=st.booleans())
+    def deliver(self, index: int, keep: bool) -> None:
+        self.group.deliver(index % len(self.group.wire), self.now_ms, keep=keep)
+
+    @rule(one=IDS, other=IDS, keep=st.booleans())
+    def talk(self, one: int, other: int, keep: bool) -> None:
+        """Two replicas reach each other: all that is on its way between them arrives, in order."""
+        for _ in range(12):
+            found = [
+                index
+                for index, message in enumerate(self.group.wire)
+                if {message.stamp.sender.id, message.stamp.target.id} == {one, other}
+            ]
+            if not found:
+                return
+            self.group.deliver(found[0], self.now_ms, keep=keep)
+            if keep:
+                self.group.wire.append(self.group.wire.pop(found[0]))
+                return
+
+    @rule(id_=IDS)
+    def round(self, id_: int) -> None:
+        """A leader with an undisturbed round; what was on its way before stays so."""
+        late, self.group.wire = self.group.wire, []
+        if self.alive(id_):
+            self.group.collect(id_, self.now_ms)
+        for _ in range(40):
+            if self.group.wire:
+                self.group.deliver(0, self.now_ms)
+        self.group.wire += late
+
+    @precondition(lambda self: self.group.wire)
+    @rule(index=INDEX)
+    def drop(self, index: int) -> None:
+        self.group.drop(index % len(self.group.wire))
+
+    @rule(id_=IDS)
+    def read_membership(self, id_: int) -> None:
+        if self.alive(id_):
+            self.group.read_membership(id_, self.now_ms)
+
+    @rule(id_=IDS)
+    def snapshot(self, id_: int) -> None:
+        if self.alive(id_):
+            self.snapshots[id_] = (self.group.nodes[id_].state, self.logs[id_].copy())
+
+    @rule(id_=IDS)
+    def crash(self, id_: int) -> None:
+        if self.alive(id_):
+            self.group.crash(id_)
+
+    @rule(id_=IDS, put_back=st.booleans())
+    def restart(self, id_: int, put_back: bool) -> None:
+        if id_ not in self.group.nodes or self.alive(id_):
+            return
+        saved = self.snapshots.get(id_)
+        if put_back and saved is not None:
+            self.group.nodes[id_].record.state = saved[0]
+            self.logs[id_] = saved[1].copy()
+        lineage = self.group.nodes[id_].state.lineage
+        if self.group.restart(id_):
+            at = self.group.history.clip_since(lineage)
+            if at is not None:
+                self.logs[id_].truncate(at)
+        elif len(self.group.nodes) > 1:
+            self.logs[id_] = Log()
+            self.group.join(id_)
+
+    @rule(id_=IDS)
+    def join(self, id_: int) -> None:
+        if id_ not in self.group.nodes:
+            self.group.join(id_)
+            self.logs[id_] = Log()
+            self.snapshots.pop(id_, None)
+
+    @rule(id_=IDS)
+    def leave(self, id_: int) -> None:
+        if id_ in self.group.nodes and id_ != self.leader and len(self.group.nodes) > 1:
+            self.group.leave(id_)
+            del self.logs[id_]
+
+    def current(self) -> list[int]:
+        """Members that live in the newest lineage and are not lost with their disk."""
+        newest = self.group.history.current
+        return [id_ for id_, node in self.group.nodes.items() if node.alive and node.state.lineage == newest]
+
+    @invariant()
+    def nothing_is_granted_that_a_member_still_needs(self) -> None:
+        """MTRO ≤ every member's MCCO, in truth and as said; likewise MXRO and MXFO."""
+        if not hasattr(self, "group"):
+            return
+        states = {id_: self.group.nodes[id_].state for id_ in self.current()}
+        mtro = max((state.removable.mtro for state in states.values()), default=0)
+        mxro = max((state.removable.mxro for state in states.values()), default=0)
+        for id_, state in states.items():
+            if not isinstance(state.cleaned.mcco, Unreported) and not isinstance(
+                state.cleaned.mxfo, Unreported
+            ):
+                assert state.cleaned.mcco <= self.logs[id_].clean_to
+                assert mtro <= state.cleaned.mcco
+                assert mxro <= state.cleaned.mxfo
+            assert mtro <= self.logs[id_].clean_to
+
+    @invariant()
+    def values_never_go_back_within_a_lineage(self) -> None:
+        """A life's removal offsets only rise while the lineage is the same, over crashes too."""
+        if not hasattr(self, "group"):
+            return
+        for id_ in self.current():
+            state = self.group.nodes[id_].state
+            before = self.granted.get((state.me, state.lineage), Removable())
+            assert state.removable.mtro >= before.mtro
+            assert state.removable.mxro >= before.mxro
+            self.granted[state.me, state.lineage] = state.removable
+
+    def teardown(self) -> None:
+        """Once all are back and the wire is whole, the group's value reaches the lowest report everywhere."""
+        if not hasattr(self, "group"):
+            return
+        for id_ in list(self.group.nodes):
+            self.restart(id_, put_back=False)
+        if not self.alive(self.leader) or self.group.nodes[self.leader].state.me not in self.group.membership:
+            return
+        self.group.elect(self.leader, self.now_ms)
+        self.group.converge(self.now_ms)
+        states = [node.state for node in self.group.nodes.values()]
+        lowest = [state.cleaned.mcco for state in states if not isinstance(state.cleaned.mcco, Unreported)]
+        assert len(lowest) == len(states)
+        assert {state.removable.mtro for state in states} == {min(lowest)}
+        self.nothing_is_granted_that_a_member_still_needs()
+
+
+TestProtocol = Protocol.TestCase
+TestProtocol.settings = settings(derandomize=True, max_examples=300, stateful_step_count=60, deadline=None)
