@@ -1,0 +1,90 @@
+"""What every benchmark ends with: build/bench/NAME.json, a table, and exit code 1 for a missed goal."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+FIGURES = Path(__file__).parents[1] / "build" / "bench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A measured value beside its baseline of the same run; `goal` is the least ratio that will do."""
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    ratio: float | None = None
+    goal: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether there is a goal and it was not reached."""
+        return self.goal is not None and (self.ratio is None or self.ratio < self.goal)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one run takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(
+    baseline: Callable[[], object],
+    subjects: dict[str, Callable[[], object]],
+    *,
+    rounds: int,
+    amount: float,
+    unit: str,
+    goals: dict[str, float],
+) -> list[Figure]:
+    """Rates of each subject and its ratio to the baseline: medians of rounds in which all take turns.
+
+    A ratio is taken within its round, so that a machine that is busy for a while disturbs both sides.
+    """
+    works = {"": baseline} | subjects
+    for work in works.values():
+        work()
+    times = [{name: seconds(work) for name, work in works.items()} for _ in range(rounds)]
+    rates = {name: statistics.median(amount / turn[name] for turn in times) for name in works}
+    return [
+        Figure(
+            name=name,
+            value=round(rates[name], 2),
+            unit=unit,
+            baseline=round(rates[""], 2),
+            ratio=round(statistics.median(turn[""] / turn[name] for turn in times), 2),
+            goal=goals.get(name),
+        )
+        for name in subjects
+    ]
+
+
+def publish(bench: str, figures: Sequence[Figure]) -> int:
+    """Write and show the figures; the exit code is 1 if a goal was missed."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    path = FIGURES / f"{bench}.json"
+    path.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+    table = Table(title=f"{bench}  ({path.relative_to(FIGURES.parents[1])})", title_justify="left")
+    for heading in ("", "value", "baseline", "ratio", "goal"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for figure in figures:
+        style = "red" if figure.missed else "green" if figure.goal is not None else None
+        table.add_row(
+            figure.name,
+            f"{figure.value:g} {figure.unit}",
+            "" if figure.baseline is None else f"{figure.baseline:g} {figure.unit}",
+            "" if figure.ratio is None else f"{figure.ratio:.2f} x",
+            "" if figure.goal is None else f"{figure.goal:g} x",
+            style=style,
+        )
+    Console().print(table)
+    return int(any(figure.missed for figure in figures))
