@@ -1,0 +1,16 @@
+"""Compiled whole-buffer work on record batches (numba, without the GIL, cached on disk).
+
+    index     buffer → table of batches, every header checked, CRCs too if asked
+    scan      table of batches → where each record's fields lie
+    gather    slices → contiguous bytes, offsets and validity, as Arrow lays them out
+    select    the records that a mask keeps → new batches
+
+The functions in here trust no length in a buffer before they have checked it, and report the first fault as a
+code and a position instead of raising: `holdfast.records.scan`, `arrow` and `rewrite` call them and raise.
+"""
+
+from holdfast.records.kernel.layout import Columns
+from holdfast.records.kernel.rewrite import Rewritten, copy_selected
+from holdfast.records.kernel.scanning import Scan, scan
+
+__all__ = ["Columns", "Rewritten", "Scan", "copy_selected", "scan"]

@@ -1,0 +1,140 @@
+"""Table of batches → where each record's fields lie."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.records.batch import CODEC_MASK, LOG_APPEND_TIME_BIT, RECORD_BYTES_MIN
+from holdfast.records.kernel.index import crc_fault
+from holdfast.records.kernel.jit import compiled
+from holdfast.records.kernel.layout import Columns, Fault, Wanted
+from holdfast.records.kernel.memory import Octets
+from holdfast.records.kernel.varint import LOST, read_varint, skip_bytes
+
+Slices: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Starts and lengths."""
+
+_COUNT = int(Fault.COUNT)
+_RECORD_LENGTH = int(Fault.RECORD_LENGTH)
+_RECORD_OFFSET = int(Fault.RECORD_OFFSET)
+_RECORD_FIELDS = int(Fault.RECORD_FIELDS)
+_LEFT_OVER = int(Fault.LEFT_OVER)
+
+
+@compiled
+def count_records(batches: NDArray[Any], wanted: Wanted) -> tuple[int, int, int]:
+    """(records, fault, batch): how many the wanted batches declare, if their bytes can hold as many."""
+    records = 0
+    for index in range(len(batches)):
+        batch = batches[index]
+        if wanted.batches[index]:
+            count = int(batch.record_count)
+            if count * RECORD_BYTES_MIN > batch.payload_end - batch.payload_start:
+                return records, _COUNT, index
+            records += count
+    return records, 0, 0
+
+
+@compiled
+def scan_records(
+    source: Octets, data: Octets, batches: NDArray[Any], wanted: Wanted, columns: Columns
+) -> tuple[int, int, int]:
+    """(rows, fault, batch): fill the columns with the wanted records, in the order of the buffer.
+
+    CRCs of compressed batches have been checked before they were inflated.
+    """
+    row = 0
+    for index in range(len(batches)):
+        batch = batches[index]
+        first_row = row
+        if wanted.batches[index]:
+            fault = 0
+            if wanted.check_crcs and batch.attributes & CODEC_MASK == 0:
+                fault = crc_fault(source, batch)
+            if fault == 0:
+                row, fault = _scan_batch(data, batch, wanted.start, wanted.end, columns, row)
+            if fault != 0:
+                return row, fault, index
+        batch.row_count = row - first_row
+    return row, 0, 0
+
+
+@compiled
+def _scan_batch(
+    data: Octets, batch: Any, start: int, end: int, columns: Columns, row: int
+) -> tuple[int, int]:
+    position = batch.payload_start
+    payload_end = batch.payload_end
+    base_offset = batch.base_offset
+    last_delta = np.int64(batch.last_offset_delta)
+    base_timestamp = batch.base_timestamp
+    fixed_time = batch.attributes & LOG_APPEND_TIME_BIT != 0
+    delta_min = 0
+    for _ in range(batch.record_count):
+        length, position = read_varint(data, position, payload_end)
+        if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
+            return row, _RECORD_LENGTH
+        record_end = position + length
+        timestamp_delta, position = read_varint(data, position + 1, record_end)
+        delta, position = read_varint(data, position, record_end)
+        if delta < delta_min or delta > last_delta:
+            return row, _RECORD_OFFSET
+        delta_min = delta + 1
+        key_bytes, key_start = read_varint(data, position, record_end)
+        position = skip_bytes(key_start, key_bytes, record_end)
+        value_bytes, value_start = read_varint(data, position, record_end)
+        position = skip_bytes(value_start, value_bytes, record_end)
+        header_count, position = read_varint(data, position, record_end)
+        if header_count != 0:
+            position = _skip_headers(data, position, header_count, record_end)
+        if position != record_end:
+            return row, _RECORD_FIELDS
+        offset = base_offset + delta
+        at = np.uintp(row)
+        columns.offset[at] = offset
+        columns.timestamp[at] = batch.max_timestamp if fixed_time else base_timestamp + timestamp_delta
+        columns.key_start[at] = key_start
+        columns.key_bytes[at] = key_bytes
+        columns.value_start[at] = value_start
+        columns.value_bytes[at] = value_bytes
+        columns.header_count[at] = header_count
+        if start <= offset < end:
+            row += 1
+    if position != payload_end:
+        return row, _LEFT_OVER
+    return row, 0
+
+
+@compiled
+def _skip_headers(data: Octets, position: int, count: int, end: int) -> int:
+    if count < 0 or position > end or count > (end - position) // 2:
+        return LOST
+    for _ in range(count):
+        length, position = read_varint(data, position, end)
+        if length < 0:
+            return LOST
+        position = skip_bytes(position, length, end)
+        length, position = read_varint(data, position, end)
+        position = skip_bytes(position, length, end)
+    return position
+
+
+@compiled
+def scan_headers(data: Octets, columns: Columns, names: Slices, values: Slices) -> None:
+    """Fill in the slices of all record headers, in order, of records that `scan_records` has checked."""
+    name_start, name_bytes = names
+    value_start, value_bytes = values
+    header = 0
+    for row in range(len(columns.header_count)):
+        position = skip_bytes(int(columns.value_start[row]), int(columns.value_bytes[row]), len(data))
+        _, position = read_varint(data, position, len(data))
+        for _ in range(columns.header_count[row]):
+            length, position = read_varint(data, position, len(data))
+            name_start[header] = position
+            name_bytes[header] = length
+            length, position = read_varint(data, position + length, len(data))
+            value_start[header] = position
+            value_bytes[header] = length
+            position = skip_bytes(position, length, len(data))
+            header += 1

@@ -1,0 +1,75 @@
+"""From a caller's buffer to what the kernels work on, and from their faults to CorruptBatch."""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.errors import CorruptBatch
+from holdfast.records.batch import CODEC_MASK, HEADER_BYTES, BatchView, validate
+from holdfast.records.buffers import ReadableBytes
+from holdfast.records.codecs import decompress
+from holdfast.records.kernel.index import count_batches, index_batches
+from holdfast.records.kernel.layout import BATCH, FAULTS, Fault, Wanted
+from holdfast.records.kernel.memory import Octets
+
+UNBOUNDED: Final = 2**63 - 1
+
+
+def as_octets(buffer: ReadableBytes) -> Octets:
+    """The buffer as a read-only array: one type, so that every kernel is compiled once."""
+    octets = np.frombuffer(buffer, np.uint8)
+    octets.flags.writeable = False
+    return octets
+
+
+def index(source: Octets) -> NDArray[Any]:
+    """The table of batches, every header checked, but no CRC."""
+    count, fault, position = count_batches(source)
+    raise_fault(fault, [position], 0)
+    batches = np.empty(count, BATCH)
+    fault, position = index_batches(source, batches)
+    raise_fault(fault, [position], 0)
+    return batches
+
+
+def inflate(
+    source: Octets, batches: NDArray[Any], wanted: Wanted, *, batch_bytes_max: int, room: int = UNBOUNDED
+) -> tuple[Octets, int]:
+    """(array, batches): the array that holds the wanted payloads uncompressed, the source if they all are.
+
+    Stops after the batch that exceeds `room`, and says how many batches it got through. Checks the CRCs of
+    compressed batches, and sets their payload_start and payload_end.
+    """
+    if not (batches["attributes"][wanted.batches] & CODEC_MASK).any():
+        return source, len(batches)
+    payloads: list[memoryview] = []
+    end = 0
+    done = len(batches)
+    for at in np.flatnonzero(wanted.batches):
+        payload = _payload(source, batches[at], wanted.check_crcs, batch_bytes_max)
+        payloads.append(payload)
+        batches["payload_start"][at] = end
+        end += len(payload)
+        batches["payload_end"][at] = end
+        if end > room:
+            done = int(at) + 1
+            break
+    return as_octets(b"".join(payloads)), done
+
+
+def raise_fault(fault: int, positions: Any, at: int) -> None:
+    """Raise what a kernel has found, if it has."""
+    if fault:
+        raise CorruptBatch(FAULTS[Fault(fault)], int(positions[at]))
+
+
+def _payload(source: Octets, batch: Any, check_crc: bool, bytes_max: int) -> memoryview:
+    position, size_bytes = int(batch["position"]), int(batch["size_bytes"])
+    if not batch["attributes"] & CODEC_MASK or size_bytes == HEADER_BYTES:
+        return source.data[position + HEADER_BYTES : position + size_bytes]
+    view = validate(source.data, position) if check_crc else BatchView(source.data, position)
+    try:
+        return decompress(view.codec, view.records, bytes_max=bytes_max)
+    except CorruptBatch as error:
+        raise CorruptBatch(error.why, position) from None

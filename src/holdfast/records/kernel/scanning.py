@@ -1,0 +1,115 @@
+"""Buffers → where their records lie, whole or in parts."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.records.batch import CONTROL_BIT
+from holdfast.records.buffers import ReadableBytes
+from holdfast.records.codecs import INFLATED_BYTES_MAX
+from holdfast.records.kernel.fields import count_records, scan_records
+from holdfast.records.kernel.layout import Columns, Mask, Wanted
+from holdfast.records.kernel.load import as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.memory import Octets
+
+OFFSET_END: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which records of a buffer a scan reports, and how far it trusts the bytes."""
+
+    start: int | None = None
+    end: int | None = None
+    include_control: bool = False
+    check_crcs: bool = True
+    inflated_bytes_max: int = INFLATED_BYTES_MAX
+
+    def of(self, batches: NDArray[Any]) -> Wanted:
+        """The selection, applied to a table of batches."""
+        start = 0 if self.start is None else self.start
+        end = OFFSET_END if self.end is None else self.end
+        last_offset = batches["base_offset"] + batches["last_offset_delta"]
+        chosen: Mask = (batches["base_offset"] < end) & (last_offset >= start)
+        if not self.include_control:
+            chosen &= batches["attributes"] & CONTROL_BIT == 0
+        return Wanted(batches=chosen, start=start, end=end, check_crcs=self.check_crcs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Records found: each row of `columns` is one, and its slices point into `data`.
+
+    `batches["row_count"]` says how many rows each batch gave, in order.
+    """
+
+    data: Octets
+    batches: NDArray[Any]
+    columns: Columns
+
+
+def scan(
+    buffer: ReadableBytes,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    include_control: bool = False,
+    check_crcs: bool = True,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    out: Columns | None = None,
+) -> Scan:
+    """Where every record of whole batches with an offset in [start, end) lies; raises CorruptBatch.
+
+    `out` is reused if it is large enough; the result then lives in it until the next call.
+    """
+    selection = Selection(
+        start=start,
+        end=end,
+        include_control=include_control,
+        check_crcs=check_crcs,
+        inflated_bytes_max=inflated_bytes_max,
+    )
+    source = as_octets(buffer)
+    batches = index(source)
+    wanted = selection.of(batches)
+    data, _ = inflate(source, batches, wanted, batch_bytes_max=inflated_bytes_max)
+    return _scan(source, data, batches, wanted, lambda count: _columns(count, out))
+
+
+def scan_groups(
+    buffer: ReadableBytes, selection: Selection, *, group_bytes: int, columns: Callable[[int], Columns]
+) -> Iterator[Scan]:
+    """`scan` in parts of at most `group_bytes` of batches, or a single one, and not much more inflated."""
+    source = as_octets(buffer)
+    batches = index(source)
+    whole = selection.of(batches)
+    ends = batches["position"] + batches["size_bytes"]
+    first = 0
+    while first < len(batches):
+        room = int(batches["position"][first]) + group_bytes
+        last = max(first + 1, int(np.searchsorted(ends, room, side="right")))
+        group, wanted = batches[first:last], whole._replace(batches=whole.batches[first:last])
+        data, done = inflate(
+            source, group, wanted, batch_bytes_max=selection.inflated_bytes_max, room=group_bytes
+        )
+        wanted = wanted._replace(batches=wanted.batches[:done])
+        yield _scan(source, data, group[:done], wanted, columns)
+        first += done
+
+
+def _scan(
+    source: Octets, data: Octets, batches: NDArray[Any], wanted: Wanted, room: Callable[[int], Columns]
+) -> Scan:
+    count, fault, at = count_records(batches, wanted)
+    raise_fault(fault, batches["position"], at)
+    columns = room(count)
+    rows, fault, at = scan_records(source, data, batches, wanted, columns)
+    raise_fault(fault, batches["position"], at)
+    return Scan(data=data, batches=batches, columns=columns.head(rows))
+
+
+def _columns(count: int, out: Columns | None) -> Columns:
+    return out if out is not None and len(out.offset) >= count else Columns.empty(count)

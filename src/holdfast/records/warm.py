@@ -1,0 +1,45 @@
+"""`python -m holdfast.records.warm`: compile every kernel now, so that no later process has to.
+
+`make setup` runs it, and a Spark worker's daemon calls `warm` before it forks; hence no Arrow in here, which
+starts threads.
+"""
+
+import sys
+
+import numpy as np
+
+from holdfast.records.build import Record, build_batch
+from holdfast.records.control import filler_batch
+from holdfast.records.kernel import copy_selected, scan
+from holdfast.records.kernel.fields import scan_headers
+from holdfast.records.kernel.gather import gather, lay_out
+from holdfast.records.kernel.jit import cache_directory
+
+
+def warm() -> None:
+    """Run every kernel once on the types that callers use: compiled code is loaded, or made and kept."""
+    headed = Record(key=b"key", value=b"value", headers=[("name", b"value")])
+    buffer = b"".join(
+        [build_batch([headed] * 3), build_batch([headed] * 2, base_offset=3), filler_batch(base_offset=5)]
+    )
+    found = scan(buffer)
+    rows = len(found.columns.offset)
+    starts, lengths = np.empty(rows, np.int64), np.empty(rows, np.int32)
+    scan_headers(found.data, found.columns, (starts, lengths), (starts.copy(), lengths.copy()))
+    offsets = np.empty(rows + 1, np.int32)
+    total, _ = lay_out(found.columns.key_bytes, offsets, np.zeros(1, np.uint8))
+    gather(found.data, found.columns.key_start, offsets, np.empty(total, np.uint8))
+    keep = np.array([True, False, True, False, False])
+    copy_selected(buffer, keep, keep_empty=True)
+
+
+def main() -> None:
+    """Compile, and say where the result is kept."""
+    warm()
+    sys.stdout.write(
+        f"record kernels are ready in {cache_directory() or 'memory only: no cache is writable'}\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
