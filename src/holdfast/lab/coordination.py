@@ -17,6 +17,7 @@ from holdfast.rules.removal_leader import LeaderState
 from holdfast.rules.removal_replica import ReplicaState
 
 ROUNDS_MAX = 8
+TALK_MAX = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +77,17 @@ class Coordination:
     def drop(self, index: int) -> None:
         """The message at `index` of the wire is lost."""
         self.wire.pop(index)
+
+    def talk(self, one: int, other: int, now_ms: int) -> None:
+        """All that is on its way between two nodes arrives in order, and so do the answers."""
+        pair = (one, other)
+        for _ in range(TALK_MAX):
+            for index, message in enumerate(self.wire):
+                if message.stamp.sender.id in pair and message.stamp.target.id in pair:
+                    self.deliver(index, now_ms)
+                    break
+            else:
+                return
 
     def join(self, id_: int) -> Replica:
         """Record a new life of `id_` as a member; it copies nothing before a leader has given it a start."""

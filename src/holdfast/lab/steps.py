@@ -166,6 +166,28 @@ class Repeat:
     message: int
 
 
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Two replicas reach each other: all that is in flight between them arrives, answers included."""
+
+    one: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackUp:
+    """A copy of a replica's disk is laid aside."""
+
+    replica: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """While a replica is down, its disk is replaced by the copy that was laid aside."""
+
+    replica: int
+
+
 Step = (
     Produce
     | Begin
@@ -189,4 +211,7 @@ Step = (
     | Deliver
     | Lose
     | Repeat
+    | Talk
+    | BackUp
+    | PutBack
 )

@@ -186,6 +186,15 @@ class Model:
     def _lose(self, step: steps.Lose) -> None:
         self._coordination(step.message).drop(step.message)
 
+    def _talk(self, step: steps.Talk) -> None:
+        self._coordination().talk(step.one, step.other, self.now_ms)
+
+    def _back_up(self, step: steps.BackUp) -> None:
+        self.partition.back_up(self.partition.live(step.replica))
+
+    def _put_back(self, step: steps.PutBack) -> None:
+        self.partition.put_back(step.replica)
+
     def _coordination(self, message: int | None = None) -> Coordination:
         coordination = self.partition.coordination
         if coordination is None:
@@ -218,6 +227,9 @@ _HANDLERS: dict[type, Callable[[Model, Any], None]] = {
     steps.Deliver: Model._deliver,
     steps.Repeat: Model._repeat,
     steps.Lose: Model._lose,
+    steps.Talk: Model._talk,
+    steps.BackUp: Model._back_up,
+    steps.PutBack: Model._put_back,
 }
 
 

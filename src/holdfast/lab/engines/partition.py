@@ -7,6 +7,7 @@ Under coordination a replica also copies nothing before it has been given its st
 from functools import partial
 
 from holdfast.lab.coordination import Coordination
+from holdfast.lab.engines.backup import Backup
 from holdfast.lab.engines.replica import Replica
 from holdfast.rules.coordinated_policy import CoordinatedRules
 from holdfast.rules.entry import Entry
@@ -30,6 +31,7 @@ class Partition:
         self.leader_epoch = 0
         self.history: list[Entry] = []
         """Every batch that was written and not lost with a leader, never compacted: the truth."""
+        self.backups: dict[int, Backup] = {}
         self.elect(1, 0)
 
     def _new_replica(self, number: int) -> Replica:
@@ -158,6 +160,20 @@ class Partition:
         if self.leader_id is None and self.may_lead(replica.id):
             self.elect(replica.id, now_ms)
             self._advance_high_watermark()
+
+    def back_up(self, replica: Replica) -> None:
+        """Lay a copy of the disk aside: the log, and under coordination what the manifest keeps with it."""
+        node = self.coordination.nodes[replica.id] if self.coordination is not None else None
+        self.backups[replica.id] = Backup.of(replica, node.state if node is not None else None)
+
+    def put_back(self, number: int) -> None:
+        """A replica that is down gets an old disk; what it alone had in sync may not be lost that way."""
+        replica, backup = self.replicas.get(number), self.backups.get(number)
+        if replica is None or backup is None or replica.alive or number in self.isr:
+            raise StepError(f"replica {number} is not down, has no backup, or is the only one in sync")
+        backup.restore(replica)
+        if self.coordination is not None and backup.state is not None:
+            self.coordination.nodes[number].record.state = backup.state
 
     def lag(self, replica: Replica, now_ms: int) -> None:
         """A follower falls behind; its process lives."""
