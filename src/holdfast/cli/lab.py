@@ -99,6 +99,41 @@ def run(
     ctx.exit(0 if told.agreed else 1)
 
 
+@lab.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the cells as JSON.")
+@click.option(
+    "--html", "html_path", type=click.Path(path_type=Path), help="Write table and plot as one page."
+)
+def sweep(as_json: bool, html_path: Path | None) -> None:
+    """Vary outage length and delete.retention.ms: how many runs diverge?"""
+    from rich.console import Console
+    from rich.progress import track
+
+    from holdfast.lab import sweep as sweeping
+    from holdfast.lab import sweep_view
+
+    if html_path is not None:
+        _check_writable(html_path)
+    progress = Console(stderr=True)
+    cells = list(
+        track(
+            sweeping.sweep(),
+            description="sweeping",
+            total=sweeping.cells_count(),
+            console=progress,
+            disable=not progress.is_terminal,
+            transient=True,
+        )
+    )
+    if as_json:
+        rows = [cell.as_json() for cell in cells]
+        click.echo(json.dumps({"runs_per_cell": sweeping.RUNS, "cells": rows}, indent=2))
+    else:
+        Console(highlight=False).print(sweep_view.table(cells))
+    if html_path is not None:
+        html_path.write_text(sweep_view.sweep_page(cells), encoding="utf-8")
+
+
 def _tell(told: "Account", stepwise: bool) -> None:
     from rich.console import Console
 

@@ -62,6 +62,9 @@ class Frame:
     line: Line
     now_ms: int
     sentence: str
+    remark: str
+    is_still: bool
+    """Nothing that the strips show has changed, and nobody looked."""
     strips: tuple[Strip, ...]
     findings: tuple[Finding, ...]
 
@@ -79,7 +82,11 @@ class Account:
     @property
     def findings(self) -> list[Finding]:
         """Each difference once, in the order in which it was first seen."""
-        return list(dict.fromkeys(finding for frame in self.frames for finding in frame.findings))
+        first: dict[tuple[int, str], Finding] = {}
+        for frame in self.frames:
+            for finding in frame.findings:
+                first.setdefault((finding.replica, finding.about), finding)
+        return list(first.values())
 
     @property
     def halted(self) -> list[Replica]:
@@ -164,11 +171,14 @@ def _run_line(account: Account, line: Line) -> Frame:
     model.apply(steps.Exchange())
     last = line is account.scenario.lines[-1]
     looks = last or isinstance(line.steps[-1], steps.ConsumeVia)
+    strips = tuple(_strip(model, replica) for _, replica in sorted(model.replicas.items()))
     return Frame(
         line=line,
         now_ms=model.now_ms,
         sentence=sentence(Happening(line=line, model=model)),
-        strips=tuple(_strip(model, replica) for _, replica in sorted(model.replicas.items())),
+        remark=line.remarks.get(account.policy, line.remarks.get("", "")),
+        is_still=not looks and bool(account.frames) and strips == account.frames[-1].strips,
+        strips=strips,
         findings=tuple(judge(model)) if looks else (),
     )
 

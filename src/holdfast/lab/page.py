@@ -60,16 +60,19 @@ def _frame(number: int, frame: Frame) -> str:
     heads += "<th>LSO / end</th>" + ("<th>MTRO / MXRO</th>" if coordinated else "")
     heads += '<th class="seen">read_committed gets</th>'
     lines = "".join(_row(row) for row in drawn)
-    remark = f'<p class="quiet">{escape(frame.line.remark)}</p>' if frame.line.remark else ""
+    remark = f'<p class="quiet">{escape(frame.remark)}</p>' if frame.remark else ""
     wrong = "".join(
         f'<p class="wrong">Replica {finding.replica}: {escape(finding.what)}</p>'
         for finding in frame.findings
     )
+    table = (
+        f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
     return (
         f'<li id="step-{number}"><h3><code>{escape(frame.line.text)}</code>'
         f"<time>{clock(frame.now_ms)}</time></h3><p>{escape(frame.sentence)}</p>{remark}"
-        f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>{wrong}</li>"
+        f"{'' if frame.is_still else table}{wrong}</li>"
     )
 
 

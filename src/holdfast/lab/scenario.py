@@ -10,7 +10,8 @@
     consume-via R [read_committed|read_uncommitted]
 
 R is a replica's number, or `new`: the number after the last one that the partition begins with. TIME is a
-number with ms, s, m, h or d. After `--` on a line stands a remark for the reader.
+number with ms, s, m, h or d. After `--` on a line stands a remark for the reader; one that begins with
+`kafka:` or `coordinated:` is for that policy only.
 """
 
 import re
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from holdfast.errors import UsageError
 from holdfast.lab import steps
-from holdfast.lab.engines.model import REPLICAS_MAX
+from holdfast.lab.engines.model import POLICIES, REPLICAS_MAX
 from holdfast.rules.entry import Isolation
 from holdfast.rules.policy import DAY_MS, HOUR_MS, NEVER_MS, CompactionConfig
 from holdfast.rules.transaction import Outcome
@@ -35,11 +36,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,24}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a scenario: its text, the author's remark, and the steps that it stands for."""
+    """One line of a scenario: its text, the author's remarks by policy, and the steps that it stands for."""
 
     number: int
     text: str
-    remark: str
+    remarks: dict[str, str]
     verb: str
     steps: tuple[steps.Step, ...]
 
@@ -80,6 +81,13 @@ def _rows(text: str) -> Iterator[tuple[int, str, str]]:
         row = row.split("#")[0].strip()
         if row:
             yield number, row, remark.strip()
+
+
+def _remarks(remark: str) -> dict[str, str]:
+    policy, colon, rest = remark.partition(": ")
+    if colon and policy in POLICIES:
+        return {policy: rest}
+    return {"": remark} if remark else {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,7 +148,9 @@ class _Reader:
         read = _VERBS.get(verb)
         if read is None:
             raise self.fail(f"unknown verb '{verb}'; known are: {', '.join(_VERBS)}")
-        return Line(number=number, text=row, remark=remark, verb=verb, steps=tuple(read(self, words)))
+        return Line(
+            number=number, text=row, remarks=_remarks(remark), verb=verb, steps=tuple(read(self, words))
+        )
 
     def words(self, words: list[str], count: int) -> list[str]:
         if len(words) != count:

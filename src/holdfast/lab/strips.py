@@ -2,6 +2,7 @@
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +14,7 @@ _STYLES = {
     Look.VALUE.value: "black on green",
     Look.TOMBSTONE.value: "white on magenta",
     Look.OPEN.value: "black on yellow",
-    Look.ABORTED.value: "strike white on red",
+    Look.ABORTED.value: "white on red",
     Look.COMMIT.value: "black on cyan",
     Look.ABORT.value: "bold white on red",
     Look.EMPTY.value: "dim reverse",
@@ -44,10 +45,11 @@ def frame(number: int, account: Account, shown: Frame) -> RenderableType:
         (shown.line.text, "bold"),
         (f"   {clock(shown.now_ms)}", "dim"),
     )
-    parts: list[RenderableType] = [head, Text(f"   {shown.sentence}")]
-    if shown.line.remark:
-        parts.append(Text(f"   ({shown.line.remark})", style="dim italic"))
-    parts.append(_strips(shown))
+    parts: list[RenderableType] = [head, Padding(shown.sentence, (0, 0, 0, 3))]
+    if shown.remark:
+        parts.append(Padding(Text(f"({shown.remark})", style="dim italic"), (0, 0, 0, 3)))
+    if not shown.is_still:
+        parts.append(_strips(shown))
     parts += [
         Text(f"   ✗ replica {finding.replica}: {finding.what}", style="bold red")
         for finding in shown.findings

@@ -36,6 +36,8 @@ class Finding:
     """One way in which a replica shows something else than what was written."""
 
     replica: int
+    about: str
+    """What is wrong: a key, or the LSO. The same thing found again later is no new finding."""
     variant: str | None
     what: str
 
@@ -79,6 +81,7 @@ def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
         held = truth.last_stable_offset - stable
         yield Finding(
             replica=replica.id,
+            about="last stable offset",
             variant="stuck" if held > 0 else None,
             what=f"read_committed stands still at offset {stable}, though all up to "
             f"{truth.last_stable_offset} is decided"
@@ -92,6 +95,7 @@ def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
             exposed.add(entry.key)
             yield Finding(
                 replica=replica.id,
+                about=f"{entry.key}",
                 variant="aborted-to-committed",
                 what=f"{entry.key}={entry.value} at offset {entry.offset} was aborted, "
                 "but is served as committed",
@@ -106,7 +110,7 @@ def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
 def _key_finding(replica: Replica, key: str, value: str | None, truth: Truth) -> Finding:
     newest = truth.newest.get(key)
     if newest is None:
-        return Finding(replica=replica.id, variant=None, what=f"{key}={value} was never committed")
+        return Finding(replica=replica.id, about=key, variant=None, what=f"{key}={value} was never committed")
     right = "deleted" if newest.value is None else f"set to {newest.value}"
     wrong = "is missing" if value is None else f"reads {value}"
     variant = "tombstone" if newest.value is None else None
@@ -116,6 +120,7 @@ def _key_finding(replica: Replica, key: str, value: str | None, truth: Truth) ->
         why = ", by a committed transaction that this replica takes for aborted"
     return Finding(
         replica=replica.id,
+        about=key,
         variant=variant,
         what=f"{key} {wrong}, but was {right} at offset {newest.offset}{why}",
     )
