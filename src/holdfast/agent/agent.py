@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 from holdfast.agent.catalog import Catalog, check_name
@@ -24,6 +25,8 @@ from holdfast.store.local import LocalStore
 NODE_ID = 1
 STORE = 1
 PARTITIONS_MAX = 10_000
+GOODBYE_SECONDS_MAX = 0.5
+"""How long a stop waits for clients to see the end of their streams and leave."""
 
 
 class Agent:
@@ -73,17 +76,27 @@ class Agent:
 
     async def stop(self) -> None:
         """Answer what is under way, within a limit, then close everything."""
-        deadline = time.monotonic() + self.settings.stop_seconds_max
         self.waiters.wake_all()
         for connection in self.connections:
             connection.drain()
-        while time.monotonic() < deadline and not all(c.is_idle for c in self.connections):
-            await asyncio.sleep(0.01)
+        await _wait_until(
+            lambda: all(connection.is_idle for connection in self.connections),
+            seconds_max=self.settings.stop_seconds_max,
+        )
+        for connection in self.connections:
+            connection.end()
+        await _wait_until(lambda: not self.connections, seconds_max=GOODBYE_SECONDS_MAX)
         for connection in list(self.connections):
             connection.close()
         await self.commits.stop()
         self.store.close()
         self.plane.close()
+
+
+async def _wait_until(condition: Callable[[], bool], *, seconds_max: float) -> None:
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < deadline and not condition():
+        await asyncio.sleep(0.01)
 
 
 def wall_clock_ms() -> int:

@@ -69,9 +69,19 @@ class Connection(asyncio.BufferedProtocol):
             task.cancel()
 
     def drain(self) -> None:
-        """Read no more; what has arrived is still answered."""
+        """Take no more requests: what comes is thrown away; what has arrived is still answered."""
         self._draining = True
+        self._body, self._partial_size = None, b""
         self._hold_back_or_read()
+
+    def end(self) -> None:
+        """After `drain` and the last answer: end the stream, so that the client leaves by itself.
+
+        To close outright would reset the connection while unread bytes lie here, and a reset takes back
+        answers that the client has not read yet.
+        """
+        if self._transport is not None and self.is_idle:
+            self._transport.write_eof()
 
     def close(self) -> None:
         """Break off: what is on its way is sent, what waits is dropped."""
@@ -97,6 +107,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Part of the protocol of asyncio: bytes have arrived."""
+        if self._draining:
+            return
         if self._body is not None:
             self._body_filled += nbytes
             if self._body_filled == self._body_bytes:
@@ -247,9 +259,8 @@ class Connection(asyncio.BufferedProtocol):
     def _hold_back_or_read(self) -> None:
         if self._transport is None:
             return
-        read = (
+        read = self._draining or (
             self._writable
-            and not self._draining
             and len(self._waiting) < REQUESTS_WAITING_MAX
             and self._waiting_bytes < BYTES_WAITING_MAX
         )
