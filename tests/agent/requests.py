@@ -1,0 +1,162 @@
+"""Requests in kafka-python's classes, with the fields that tests care about."""
+
+from typing import Any
+from uuid import UUID
+
+from tests.agent.raw import (
+    CreateTopicsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
+)
+
+Parts = dict[int, bytes | None]
+
+
+def produce(
+    topic: str | UUID, parts: Parts, *, version: int = 9, acks: int = -1, timeout_ms: int = 1000
+) -> Any:
+    """Batches for partitions of one topic."""
+    data: Any = ProduceRequest.TopicProduceData
+    partitions = [
+        data.PartitionProduceData(index=index, records=records, version=version)
+        for index, records in parts.items()
+    ]
+    topics = [data(**named(topic, "name"), partition_data=partitions, version=version)]
+    return ProduceRequest(
+        transactional_id=None, acks=acks, timeout_ms=timeout_ms, topic_data=topics, version=version
+    )
+
+
+def fetch(
+    topic: str | UUID,
+    offsets: dict[int, int],
+    *,
+    version: int = 11,
+    wait_ms: int = 0,
+    bytes_min: int = 1,
+    bytes_max: int = 1 << 26,
+    partition_bytes_max: int = 1 << 20,
+) -> Any:
+    """Offsets of partitions of one topic, in the order given."""
+    wanted: Any = FetchRequest.FetchTopic
+    partitions = [
+        wanted.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=partition_bytes_max,
+            version=version,
+        )
+        for partition, offset in offsets.items()
+    ]
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=wait_ms,
+        min_bytes=bytes_min,
+        max_bytes=bytes_max,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[wanted(**named(topic, "topic"), partitions=partitions, version=version)],
+        forgotten_topics_data=[],
+        rack_id="",
+        version=version,
+    )
+
+
+def metadata(*names: str, version: int = 9, create: bool = True) -> Any:
+    """Topics by name, created unless told otherwise."""
+    topics = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=create, version=version)
+
+
+def create_topic(
+    name: str,
+    *,
+    partitions: int = 1,
+    replicas: int = 1,
+    configs: dict[str, str] | None = None,
+    version: int = 5,
+) -> Any:
+    """One topic."""
+    topic: Any = CreateTopicsRequest.CreatableTopic
+    items = [
+        topic.CreatableTopicConfig(name=key, value=value, version=version)
+        for key, value in (configs or {}).items()
+    ]
+    created = topic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        assignments=[],
+        configs=items,
+        version=version,
+    )
+    return CreateTopicsRequest(topics=[created], timeout_ms=1000, validate_only=False, version=version)
+
+
+def list_offsets(topic: str, times: dict[int, int], *, version: int = 7) -> Any:
+    """A time, or one of the special values, for each partition."""
+    wanted: Any = ListOffsetsRequest.ListOffsetsTopic
+    partitions = [
+        wanted.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=-1, timestamp=time, version=version
+        )
+        for partition, time in times.items()
+    ]
+    topics = [wanted(name=topic, partitions=partitions, version=version)]
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=0, topics=topics, timeout_ms=1000, version=version
+    )
+
+
+def commit_offset(
+    group: str,
+    topic: str,
+    offset: int,
+    *,
+    metadata: str | None = "",
+    version: int = 8,
+    partition: int = 0,
+    generation: int = -1,
+) -> Any:
+    """One position of a group."""
+    wanted: Any = OffsetCommitRequest.OffsetCommitRequestTopic
+    part = wanted.OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=offset,
+        committed_leader_epoch=-1,
+        committed_metadata=metadata,
+        version=version,
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id="",
+        topics=[wanted(name=topic, partitions=[part], version=version)],
+        version=version,
+    )
+
+
+def fetch_offset(group: str, topic: str, *, version: int = 8, partition: int = 0) -> Any:
+    """One position of a group, in the form that the version has."""
+    if version >= 8:
+        wanted: Any = OffsetFetchRequest.OffsetFetchRequestGroup
+        topics = [wanted.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition], version=version)]
+        groups = [wanted(group_id=group, member_id=None, member_epoch=-1, topics=topics, version=version)]
+        return OffsetFetchRequest(groups=groups, require_stable=False, version=version)
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition], version=version)
+    ]
+    return OffsetFetchRequest(group_id=group, topics=topics, version=version)
+
+
+def named(topic: str | UUID, field: str) -> dict[str, Any]:
+    """A topic by name or by id, as versions from 13 on want it."""
+    return {"topic_id": topic} if isinstance(topic, UUID) else {field: topic}
