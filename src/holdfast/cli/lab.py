@@ -85,7 +85,7 @@ def run(
     _one_of("policy", policy, POLICIES)
     told = account.begin(library.load(scenario, replicas=replicas), policy=policy)
     if html_path is not None:
-        _check_writable(html_path)
+        _write(html_path, "")  # an unwritable path fails before the run, not after it
     if as_json:
         for _ in account.advance(told):
             pass
@@ -95,7 +95,7 @@ def run(
     if html_path is not None:
         from holdfast.lab import page
 
-        html_path.write_text(page.account_page(told), encoding="utf-8")
+        _write(html_path, page.account_page(told))
     ctx.exit(0 if told.agreed else 1)
 
 
@@ -113,7 +113,7 @@ def sweep(as_json: bool, html_path: Path | None) -> None:
     from holdfast.lab import sweep_view
 
     if html_path is not None:
-        _check_writable(html_path)
+        _write(html_path, "")
     progress = Console(stderr=True)
     cells = list(
         track(
@@ -131,7 +131,7 @@ def sweep(as_json: bool, html_path: Path | None) -> None:
     else:
         Console(highlight=False).print(sweep_view.table(cells))
     if html_path is not None:
-        html_path.write_text(sweep_view.sweep_page(cells), encoding="utf-8")
+        _write(html_path, sweep_view.sweep_page(cells))
 
 
 def _tell(told: "Account", stepwise: bool) -> None:
@@ -153,10 +153,8 @@ def _one_of(what: str, value: str, known: tuple[str, ...]) -> None:
         raise UsageError(f"unknown {what} '{value}'; known are: {', '.join(known)}")
 
 
-def _check_writable(path: Path) -> None:
-    """Fail before the run, not after it."""
+def _write(path: Path, text: str) -> None:
     try:
-        with path.open("a", encoding="utf-8"):
-            pass
+        path.write_text(text, encoding="utf-8")
     except OSError as failure:
         raise UsageError(f"cannot write {path}: {failure.strerror}") from None

@@ -14,8 +14,13 @@ def names() -> list[str]:
     return sorted(item.name.removesuffix(SUFFIX) for item in _FOLDER.iterdir() if item.name.endswith(SUFFIX))
 
 
-def load(name: str, *, replicas: int | None = None) -> Scenario:
-    """A scenario by its name, for its own or another number of replicas."""
+def text(name: str) -> str:
+    """A scenario as it was written."""
     if name not in names():
         raise UsageError(f"unknown scenario '{name}'; known are: {', '.join(names())}")
-    return parse(name, (_FOLDER / (name + SUFFIX)).read_text(encoding="utf-8"), replicas=replicas)
+    return (_FOLDER / (name + SUFFIX)).read_text(encoding="utf-8")
+
+
+def load(name: str, *, replicas: int | None = None) -> Scenario:
+    """A scenario by its name, for its own or another number of replicas."""
+    return parse(name, text(name), replicas=replicas)

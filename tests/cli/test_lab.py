@@ -1,0 +1,111 @@
+"""`holdfast lab`: output, exit codes, and one clear line for bad input."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.main import main
+
+Invoke = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Invoke:
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["holdfast", "lab", *words])
+        with pytest.raises(SystemExit) as leave:
+            main()
+        out, err = capsys.readouterr()
+        return int(leave.value.code or 0), out, err
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["tombstone", "aborted-to-committed", "committed-to-aborted", "stuck"])
+def test_the_four_harms_as_json(invoke: Invoke, name: str) -> None:
+    """Under kafka exit 1 and the variant; under coordinated exit 0 and no variant, with cleanup done."""
+    code, out, err = invoke("run", name, "--policy", "kafka", "--json")
+    told: dict[str, Any] = json.loads(out)
+    assert (code, err) == (1, "")
+    assert (told["scenario"], told["engine"], told["policy"]) == (name, "model", "kafka")
+    assert (told["diverged"], told["halted"], told["variant"]) == (True, False, name)
+    assert len(told["replicas"]) == 3
+    assert told["evidence"][0]["replica"] == 3
+    code, out, _ = invoke("run", name, "--policy", "coordinated", "--json")
+    told = json.loads(out)
+    assert (code, told["diverged"], told["halted"], told["variant"]) == (0, False, False, None)
+    assert told["evidence"] == []
+    assert sum(told["removed"].values()) > 0
+    assert list(told) == [
+        "scenario",
+        "engine",
+        "policy",
+        "diverged",
+        "halted",
+        "variant",
+        "replicas",
+        "evidence",
+        "removed",
+    ]
+
+
+def test_a_run_is_told_step_by_step(invoke: Invoke) -> None:
+    """Every line appears, and the verdict at the end; off a terminal --step waits for nobody."""
+    code, out, _ = invoke("run", "tombstone", "--step")
+    assert code == 1
+    for text in ("produce K=V", "kill 3", "delete K", "consume-via 3", "DIVERGED: tombstone"):
+        assert text in out
+
+
+def test_more_replicas_can_be_asked_for(invoke: Invoke) -> None:
+    """--replicas changes how many there are."""
+    _, out, _ = invoke("run", "tombstone", "--replicas", "5", "--json")
+    assert [replica["id"] for replica in json.loads(out)["replicas"]] == [1, 2, 3, 4, 5]
+
+
+def test_the_page_is_written(invoke: Invoke, tmp_path: Path) -> None:
+    """--html writes one page beside the usual output."""
+    path = tmp_path / "run.html"
+    code, out, _ = invoke("run", "tombstone", "--policy", "coordinated", "--html", str(path))
+    assert code == 0
+    assert "AGREED" in out
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_scenarios_are_listed(invoke: Invoke) -> None:
+    """Names and titles, for people and for programs."""
+    code, out, _ = invoke("list")
+    assert code == 0
+    assert "tombstone" in out
+    _, out, _ = invoke("list", "--json")
+    assert {"stuck", "mixed-sources"} <= {row["name"] for row in json.loads(out)}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["run", "nonsense"], "unknown scenario 'nonsense'"),
+        (["run", "../tombstone"], "unknown scenario '../tombstone'"),
+        (["run", "tombstone", "--policy", "hope"], "unknown policy 'hope'; known are: kafka, coordinated"),
+        (["run", "tombstone", "--engine", "steam"], "unknown engine 'steam'"),
+        (["run", "tombstone", "--replicas", "-1"], "--replicas takes a number from 1 to 9, not -1"),
+        (["run", "tombstone", "--replicas", "2"], "replica 3 needs more than 2 replicas"),
+        (["run", "tombstone", "--replicas", "many"], "'many' is not a valid integer"),
+        (["run", "tombstone", "--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
+        (["sweep", "--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
+        (["run"], "Missing argument 'SCENARIO'"),
+        (["dance"], "No such command 'dance'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(invoke: Invoke, words: list[str], complaint: str) -> None:
+    """No traceback, nothing on stdout, one line on stderr that says what to do."""
+    code, out, err = invoke(*words)
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert len(err.strip().splitlines()) == 1

@@ -1,0 +1,135 @@
+"""The scenario language: what it reads, and how it refuses what it cannot read."""
+
+import pytest
+
+from holdfast.errors import UsageError
+from holdfast.lab import library, steps
+from holdfast.lab.scenario import parse
+from holdfast.rules.entry import Isolation
+from holdfast.rules.policy import DAY_MS, HOUR_MS, NEVER_MS
+from holdfast.rules.transaction import Outcome
+
+
+def test_every_verb_becomes_its_steps() -> None:
+    """Each line stands for the steps that engines run."""
+    scenario = parse(
+        "all",
+        """
+        title  Everything            # a comment
+        set transaction.version 2
+        produce K=V
+        delete K by p
+        begin p
+        commit p
+        abort q
+        kill 3
+        return 3
+        lag 2
+        await-isr
+        fetch 3
+        fetch 3 2
+        force-leader 2
+        join new
+        leave 3
+        advance 90m
+        clean 1
+        settle 2
+        consume-via 2 read_uncommitted
+        """,
+    )
+    assert scenario.title == "Everything"
+    assert [step for line in scenario.lines for step in line.steps] == [
+        steps.Produce("K", "V"),
+        steps.Produce("K", None, "p"),
+        steps.Begin("p", 2),
+        steps.End("p", Outcome.COMMITTED),
+        steps.End("q", Outcome.ABORTED),
+        steps.Kill(3),
+        steps.Return(3),
+        steps.Lag(2),
+        steps.AwaitIsr(),
+        steps.Fetch(3),
+        steps.Fetch(3, 2),
+        steps.ForceLeader(2),
+        steps.Join(4),
+        steps.Leave(3),
+        steps.Advance(90 * 60_000),
+        steps.Clean(1),
+        steps.Settle(2),
+        steps.ConsumeVia(2, Isolation.READ_UNCOMMITTED),
+    ]
+
+
+def test_churn_is_time_filler_and_cleaners_round_by_round() -> None:
+    """Each round lets time pass, writes one record, and lets the named cleaners look."""
+    scenario = parse("churn", "churn 2 every 1h on 1 2")
+    kinds = [type(step).__name__ for step in scenario.lines[0].steps]
+    assert kinds == ["Advance", "Produce", "Clean", "Clean", "Exchange"] * 2
+
+
+def test_all_cleaners_means_all_members_at_that_line() -> None:
+    """A replica that joined is among them, one that left is not."""
+    scenario = parse("members", "join new\nleave 2\nclean")
+    assert scenario.lines[-1].steps == (steps.Clean(1), steps.Clean(3), steps.Clean(4))
+
+
+def test_settings_have_kafkas_names_and_human_times() -> None:
+    """Times carry a unit, `never` is Kafka's Long.MAX."""
+    config = parse(
+        "settings",
+        "set delete.retention.ms 2d\nset max.compaction.lag.ms never\nset min.cleanable.dirty.ratio 0.25\n"
+        "set segment.ms 3h\nset segment.batches 7\nawait-isr",
+    ).config
+    assert (config.delete_retention_ms, config.max_compaction_lag_ms) == (2 * DAY_MS, NEVER_MS)
+    assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.25, 3 * HOUR_MS)
+    assert config.segment_batches == 7
+
+
+def test_a_remark_may_be_for_one_policy() -> None:
+    """Remarks never reach the steps; one that names a policy is kept for that policy."""
+    lines = parse("remarks", "kill 3 -- it dies\nreturn 3 -- kafka: too late").lines
+    assert [line.remarks for line in lines] == [{"": "it dies"}, {"kafka": "too late"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("explode 3", "line 1: unknown verb 'explode'"),
+        ("\nproduce K", "line 2: expected KEY=VALUE"),
+        ("produce K=V in p", "expected 'by'"),
+        ("kill 4", "replica 4 needs more than 3"),
+        ("kill -1", "'-1' is no number"),
+        ("kill", "expected 1 word here, found 0"),
+        ("advance 5", "'5' is no time"),
+        ("churn 3", "expected: churn ROUNDS every TIME"),
+        ("churn 0 every 1h", "'0' is no number"),
+        ("consume-via 1 read_sometimes", "neither read_committed nor"),
+        ("set colour blue", "unknown setting 'colour'"),
+        ("set min.cleanable.dirty.ratio 2", "'2' is no ratio"),
+        ("replicas 99", "'99' is no number from 1 to 9"),
+        ("produce K\x07=V", "is no name"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_number(text: str, complaint: str) -> None:
+    """Whatever is wrong, the message says where and what."""
+    with pytest.raises(UsageError, match="line") as refusal:
+        parse("bad", text)
+    assert complaint in str(refusal.value)
+    assert str(refusal.value).startswith("scenario bad, line ")
+
+
+def test_every_scenario_of_the_library_reads() -> None:
+    """The library holds the four of the article, and each has a title and a story."""
+    names = library.names()
+    assert {"tombstone", "aborted-to-committed", "committed-to-aborted", "stuck"} <= set(names)
+    for name in names:
+        scenario = library.load(name)
+        assert scenario.title != name
+        assert scenario.about
+
+
+@pytest.mark.parametrize("replicas", [0, -3, 10])
+def test_a_count_of_replicas_that_cannot_be_is_refused(replicas: int) -> None:
+    """One to nine."""
+    with pytest.raises(UsageError, match="--replicas takes a number from 1 to 9"):
+        library.load("tombstone", replicas=replicas)
