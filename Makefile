@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+KAFKA ?= 4.2.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench bench-records bench-commit bench-spark bench-lab lock clean
+.PHONY: help setup check test kafka demo bench bench-records bench-commit bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
 	$(BIN)/python examples/demo.py
+
+kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
+	@kafka/fetch $(KAFKA)
 
 bench: bench-records bench-commit bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
 
