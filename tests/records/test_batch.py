@@ -5,7 +5,6 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.records import oracles
 
 from holdfast.errors import CorruptBatch
 from holdfast.records.batch import (
@@ -18,6 +17,7 @@ from holdfast.records.batch import (
     validate,
 )
 from holdfast.records.build import Record, build_batch, read_records
+from tests.records import oracles
 
 BATCH = build_batch([Record(key=b"k", value=b"v", timestamp_ms=1000)] * 3, base_offset=40)
 

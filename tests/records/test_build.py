@@ -2,12 +2,12 @@
 
 import pytest
 from hypothesis import given, settings
-from tests.records import oracles
 
 from holdfast.errors import CorruptBatch
 from holdfast.records.batch import BatchView, Codec, validate
 from holdfast.records.build import build_batch, read_records
 from holdfast.records.record import Record
+from tests.records import oracles
 
 
 @pytest.mark.parametrize(("library", "codec"), oracles.READERS)

@@ -4,12 +4,12 @@ import struct
 
 import pytest
 from aiokafka.record.control_record import ABORT_MARKER, COMMIT_MARKER, ControlRecord
-from tests.records import oracles
 
 from holdfast.errors import CorruptBatch
 from holdfast.records.batch import validate
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import Control, ControlType, control_batch, filler_batch, read_control
+from tests.records import oracles
 
 # A COMMIT marker at offset 3 as the format's documentation lays it out, written down by hand.
 COMMIT_BY_HAND = bytes.fromhex(

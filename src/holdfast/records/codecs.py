@@ -44,7 +44,7 @@ def compress(codec: Codec, data: ReadableBytes) -> bytes:
             return bytes(cramjam.snappy.compress_raw(data))
         case Codec.LZ4:
             compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
-            compressor.compress(data)
+            compressor.compress(bytes(data))
             return bytes(compressor.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))

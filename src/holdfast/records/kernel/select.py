@@ -59,7 +59,8 @@ def select_records(
         batch = batches[index]
         is_control = batch.attributes & CONTROL_BIT != 0
         is_whole = is_control or (batch.row_count == batch.record_count and batch.record_count > 0)
-        if keep.check_crcs and (is_whole or batch.attributes & CODEC_MASK == 0):
+        was_inflated = not is_whole and batch.row_count > 0 and batch.attributes & CODEC_MASK != 0
+        if keep.check_crcs and not was_inflated:
             fault = crc_fault(source, batch)
             if fault != 0:
                 return written, fault, index
