@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
 
@@ -49,6 +50,9 @@ class Topic:
 
     name: str
     partitions: Mapping[int, Partition]
+    topic_id: UUID | None = None
+    """None where the broker is too old to tell (KIP-516)."""
+    is_internal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Metadata:
 
     brokers: Mapping[int, Address]
     topics: Mapping[str, Topic]
+    controller: int = NO_NODE
 
 
 def parse_bootstrap(bootstrap: str) -> tuple[Address, ...]:
@@ -100,7 +105,7 @@ class Cluster:
             None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         )
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        self._metadata = _read_metadata(self._any_broker().send(request, versions=METADATA_VERSIONS))
+        self._metadata = _read_metadata(self.any_broker().send(request, versions=METADATA_VERSIONS))
         return self._metadata
 
     def topic(self, name: str) -> Topic:
@@ -132,6 +137,26 @@ class Cluster:
             raise ConnectionFailed(f"the cluster at {self.bootstrap} has no node {node_id} at present")
         return self._connect(address)
 
+    def any_broker(self) -> Connection:
+        """A broker that is already connected, else the first that answers."""
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        failures = []
+        for address in dict.fromkeys([*self._bootstrap, *self._metadata.brokers.values()]):
+            try:
+                return self._connect(address)
+            except ConnectionFailed as failure:
+                failures.append(failure)
+        if len(failures) == 1:
+            raise failures[0]
+        raise ConnectionFailed(f"no broker of {self.bootstrap} answers: " + "; ".join(map(str, failures)))
+
+    def controller(self) -> Connection:
+        """Who changes topics and configs: under ZooKeeper one broker alone, with KRaft any of them."""
+        node = self.metadata([]).controller
+        return self.any_broker() if node == NO_NODE else self.broker(node)
+
     def patience(self) -> Patience:
         """A fresh budget for one question."""
         return Patience(self._patience_s)
@@ -155,21 +180,6 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def _any_broker(self) -> Connection:
-        """A broker that is already connected, else the first that answers."""
-        for connection in self._connections.values():
-            if not connection.closed:
-                return connection
-        failures = []
-        for address in dict.fromkeys([*self._bootstrap, *self._metadata.brokers.values()]):
-            try:
-                return self._connect(address)
-            except ConnectionFailed as failure:
-                failures.append(failure)
-        if len(failures) == 1:
-            raise failures[0]
-        raise ConnectionFailed(f"no broker of {self.bootstrap} answers: " + "; ".join(map(str, failures)))
-
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None or connection.closed:
@@ -189,6 +199,8 @@ def _read_metadata(answer: Any) -> Metadata:
             raise refusal(found.error_code, f"topic {found.name!r}")
         topics[found.name] = Topic(
             name=found.name,
+            topic_id=found.topic_id if found.topic_id and found.topic_id.int else None,
+            is_internal=bool(found.is_internal),
             partitions={
                 each.partition_index: Partition(
                     index=each.partition_index,
@@ -200,4 +212,4 @@ def _read_metadata(answer: Any) -> Metadata:
             },
         )
     brokers = {each.node_id: Address(host=each.host, port=each.port) for each in answer.brokers}
-    return Metadata(brokers=brokers, topics=topics)
+    return Metadata(brokers=brokers, topics=topics, controller=answer.controller_id)

@@ -41,6 +41,11 @@ class Connection:
         request.API_VERSION = self._version_for(request, versions)
         return self._exchange(request)
 
+    def post(self, request: Any, *, versions: tuple[int, int]) -> None:
+        """Sends a request that gets no answer: a produce with acks=0."""
+        request.API_VERSION = self._version_for(request, versions)
+        self._post(request)
+
     def close(self) -> None:
         """Ends the connection; calling it again does nothing."""
         if not self.closed:
@@ -74,13 +79,19 @@ class Connection:
             )
         return int(version)
 
-    def _exchange(self, request: Any) -> Any:
+    def _post(self, request: Any) -> None:
         if self.closed:
             raise ConnectionFailed(f"the connection to {self.address} is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         request.with_header(correlation_id=self._correlation_id, client_id=self._client_id)
         try:
             self._socket.sendall(request.encode(header=True, framed=True))
+        except OSError as error:
+            self._fail(f"broke off during {request.name} ({_reason(error)})", error)
+
+    def _exchange(self, request: Any) -> Any:
+        self._post(request)
+        try:
             frame = self._receive(self._frame_bytes())
         except OSError as error:
             self._fail(f"broke off during {request.name} ({_reason(error)})", error)

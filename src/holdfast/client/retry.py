@@ -41,10 +41,14 @@ class Patience:
         self._pause = min(self._pause * 2, PAUSE_S_MAX)
 
 
-def refusal(code: int, where: str) -> KafkaRefusal:
-    """The error that stands for a Kafka error code in an answer; `where` names what was asked about."""
+def refusal(code: int, where: str, detail: str | None = None) -> KafkaRefusal:
+    """The error that stands for a Kafka error code in an answer; `where` names what was asked about.
+
+    `detail` is what the broker itself says about it, where the answer has room for that.
+    """
     kafka_error: Any = kafka.errors.for_code(code)
-    message = f"{where}: {kafka_error.message or kafka_error.__name__} (Kafka error {code})"
+    why = kafka_error.message or kafka_error.__name__
+    message = f"{where}: {detail} ({why})" if detail else f"{where}: {why} (Kafka error {code})"
     for known in KafkaRefusal.__subclasses__():
         if known.kafka_code == code:
             return known(message)
