@@ -6,7 +6,8 @@ here: pyarrow and pandas start threads, and a process with threads must not fork
 
 from pyspark.daemon import manager
 
-import holdfast.records.kernel  # noqa: F401
+from holdfast.records.warm import warm
 
 if __name__ == "__main__":
+    warm()
     manager()

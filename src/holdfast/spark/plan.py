@@ -52,7 +52,7 @@ def _ranges(cluster: Cluster, topic: Topic, options: ReadOptions) -> Iterator[Of
         start, end = starts[partition], ends[partition]
         if start > end:
             raise UsageError(
-                f"option startingOffsets: {topic.name}-{partition} starts at {start}, which is behind the end {end}"
+                f"option startingOffsets: {topic.name}-{partition} starts at {start}, behind its end {end}"
             )
         yield OffsetRange(topic=topic.name, partition=partition, start=start, end=end)
 

