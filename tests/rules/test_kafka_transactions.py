@@ -98,6 +98,7 @@ def test_a_producer_with_an_open_transaction_never_expires(log: Any) -> None:
     """R9: so no expiry releases a stuck LSO (V4), other than the article says."""
     transactions = replay(log.txn("a", "1"))
     transactions.expire(10**12, 1000)
+    assert 7 in transactions.producers
     assert transactions.unstable.first() == 0
 
 

@@ -65,7 +65,7 @@ def _heard(model: Model) -> str:
     have = [number for number, replica in model.replicas.items() if replica.log_end == end]
     lack = [number for number in model.replicas if number not in have]
     missed = f"; {replicas(lack)} {'does' if len(lack) == 1 else 'do'} not hear of it" if lack else ""
-    return f"{replicas(have)} {'has' if len(have) == 1 else 'have'} it{missed}"
+    return f"{replicas(have)} {'takes' if len(have) == 1 else 'take'} it{missed}"
 
 
 def _tell_produce(happening: Happening) -> str:

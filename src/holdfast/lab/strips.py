@@ -45,9 +45,9 @@ def frame(number: int, account: Account, shown: Frame) -> RenderableType:
         (shown.line.text, "bold"),
         (f"   {clock(shown.now_ms)}", "dim"),
     )
-    parts: list[RenderableType] = [head, Padding(shown.sentence, (0, 0, 0, 3))]
+    parts: list[RenderableType] = [head, Padding(shown.sentence, (0, 0, 0, 3), expand=False)]
     if shown.remark:
-        parts.append(Padding(Text(f"({shown.remark})", style="dim italic"), (0, 0, 0, 3)))
+        parts.append(Padding(Text(f"({shown.remark})", style="dim italic"), (0, 0, 0, 3), expand=False))
     if not shown.is_still:
         parts.append(_strips(shown))
     parts += [
