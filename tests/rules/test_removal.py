@@ -8,7 +8,6 @@ from holdfast.rules import removal_leader, removal_replica
 from holdfast.rules.blockers import Reason, Track, blockers
 from holdfast.rules.lineage import FIRST_LINEAGE, Lineage, LineageHistory
 from holdfast.rules.membership import (
-    Generation,
     Incarnation,
     Membership,
     MembershipVersion,
@@ -50,9 +49,7 @@ class Group:
         return self.leader
 
     def clean(self, id_: ReplicaId, mcco: int, mxfo: int = 0, now_ms: int = 0) -> None:
-        state = self.replicas[id_]
-        published = Generation(state.generation + 1)
-        self.replicas[id_] = state.clean_to(Cleaned(mcco=mcco, mxfo=mxfo), published, now_ms)
+        self.replicas[id_] = self.replicas[id_].clean_to(Cleaned(mcco=mcco, mxfo=mxfo), now_ms)
 
     def join(self, id_: ReplicaId) -> Replica:
         self.membership = self.membership.join(id_)
@@ -335,7 +332,7 @@ def test_truncation_clips_all_four_values_under_a_new_lineage() -> None:
     late = Distribute(
         stamp=removal_leader.collect(old_leader)[0].stamp, removable=Removable(mtro=100, mxro=90)
     )
-    history = LineageHistory().truncate(70)
+    history = LineageHistory().truncate(70, leader_cleaned_to=100)
     for id_, state in group.replicas.items():
         group.replicas[id_] = state.truncated(70, history.current)
     assert {state.cleaned for state in group.replicas.values()} == {Cleaned(mcco=70, mxfo=70)}

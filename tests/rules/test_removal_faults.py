@@ -116,10 +116,13 @@ class Protocol(RuleBasedStateMachine):
         """The operator lets the log end earlier: offsets will be used again, under a new lineage."""
         if self.alive(self.leader):
             self.end = max(0, self.end - back)
-            self.group.truncate(self.end)
-            for id_ in self.group.nodes:
-                if self.alive(id_):
-                    self.logs[id_].truncate(self.end)
+            self.group.truncate(self.end, self.leader)
+            for id_ in [id_ for id_ in self.group.nodes if self.alive(id_)]:
+                self.logs[id_].truncate(self.end)
+                if not self.group.follow_lineage(id_):
+                    self.group.leave(id_)
+                    self.group.join(id_)
+                    self.logs[id_] = Log()
             self.group.elect(self.leader, self.now_ms)
 
     @rule(id_=IDS)
@@ -187,9 +190,8 @@ class Protocol(RuleBasedStateMachine):
         if put_back and saved is not None:
             self.group.nodes[id_].record.state = saved[0]
             self.logs[id_] = saved[1].copy()
-        lineage = self.group.nodes[id_].state.lineage
+        at = self.group.missed_truncation(id_)
         if self.group.restart(id_):
-            at = self.group.history.clip_since(lineage)
             if at is not None:
                 self.logs[id_].truncate(at)
         elif len(self.group.nodes) > 1:

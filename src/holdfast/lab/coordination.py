@@ -134,29 +134,36 @@ class Coordination:
         self.leases[id_] = Lease(replica=node.state.me, generation=node.state.generation)
 
     def restart(self, id_: int) -> bool:
-        """The process is back; False if its disk was put back to an older state: wipe it and join."""
+        """The process is back; False if its disk is of no use any more: wipe it and join anew.
+
+        That is so if the disk was put back to an older state, or cannot follow a truncation that it missed.
+        """
         node = self.nodes[id_]
         lease = self.leases[id_].renew(node.state.me, node.state.generation)
-        if lease is None:
-            return False
-        node.alive = True
-        self.follow_lineage(id_)
-        return True
+        node.alive = lease is not None and self.follow_lineage(id_)
+        return node.alive
 
-    def truncate(self, at: int) -> None:
-        """An operator lets the log end at `at`; live replicas follow at once, others when they return."""
-        self.history = self.history.truncate(at)
-        for id_, node in self.nodes.items():
-            if node.alive:
-                node.leader = None
-                self.follow_lineage(id_)
+    def truncate(self, at: int, leader: int) -> None:
+        """An operator lets the leader's log end at `at`; the others have yet to follow the new lineage."""
+        state = self.nodes[leader].state
+        self.history = self.history.truncate(at, leader_cleaned_to=state.cleaned.reach)
+        self.nodes[leader].record.state = state.truncated(at, self.history.current)
 
-    def follow_lineage(self, id_: int) -> None:
-        """Clip a replica's values by the truncations that it has missed."""
+    def missed_truncation(self, id_: int) -> int | None:
+        """Where a replica's log must end before it says or shows anything; None if it missed nothing."""
+        return self.history.clip_since(self.nodes[id_].state.lineage)
+
+    def follow_lineage(self, id_: int) -> bool:
+        """Clip a replica's values by the truncations that it missed; False if it must be rebuilt instead."""
         node = self.nodes[id_]
+        node.leader = None
         at = self.history.clip_since(node.state.lineage)
-        if at is not None:
-            node.record.state = node.state.truncated(at, self.history.current)
+        if at is None:
+            return True
+        if not self.history.may_follow(node.state.lineage, node.state.cleaned.reach):
+            return False
+        node.record.state = node.state.truncated(at, self.history.current)
+        return True
 
     def converge(self, now_ms: int) -> None:
         """Rounds of the rightful leader over a wire without faults, until nobody learns anything new."""

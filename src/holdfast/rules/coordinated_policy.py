@@ -7,7 +7,6 @@ from holdfast.rules import survival, visibility
 from holdfast.rules.entry import Entry, Isolation
 from holdfast.rules.log_transactions import LogTransactions
 from holdfast.rules.lso import last_stable_offset
-from holdfast.rules.membership import Generation
 from holdfast.rules.policy import CompactionConfig, Fate, LogView, Pass
 from holdfast.rules.removal import Cleaned
 from holdfast.rules.removal_replica import ReplicaState
@@ -22,7 +21,7 @@ class RemovalRecord:
 
     def publish(self, cleaned: Cleaned, now_ms: int) -> None:
         """A rewritten log is in place: say how far it is clean."""
-        self.state = self.state.clean_to(cleaned, Generation(self.state.generation + 1), now_ms)
+        self.state = self.state.clean_to(cleaned, now_ms)
 
 
 class CoordinatedRules:

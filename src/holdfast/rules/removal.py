@@ -49,6 +49,11 @@ class Cleaned:
         """The higher of both, track by track: being clean is never unlearned within a lineage."""
         return Cleaned(mcco=_higher(self.mcco, other.mcco), mxfo=_higher(self.mxfo, other.mxfo))
 
+    @property
+    def reach(self) -> int:
+        """The higher of both: below no offset further up has anything been dropped for a record's sake."""
+        return max(0 if isinstance(value, Unreported) else value for value in (self.mcco, self.mxfo))
+
     def clipped(self, at: int) -> "Cleaned":
         """What is left of it after a truncation to `at`."""
         return Cleaned(mcco=_clip(self.mcco, at), mxfo=_clip(self.mxfo, at))

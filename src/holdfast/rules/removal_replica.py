@@ -69,15 +69,25 @@ class ReplicaState:
         """Before giving bytes to a replica, know the membership in which it counts: from then on no leader
         that lacks it can collect here.
         """
-        return replace(self, membership=max(self.membership, membership))
+        if membership <= self.membership:
+            return self
+        return replace(self, membership=membership, generation=self.next_generation)
 
-    def clean_to(self, cleaned: Cleaned, generation: Generation, now_ms: int) -> "ReplicaState":
-        """The replica has published a manifest in which it is clean this far."""
+    @property
+    def next_generation(self) -> Generation:
+        """Every change is published under a new one, so that an old copy is always seen to be old."""
+        return Generation(self.generation + 1)
+
+    def clean_to(self, cleaned: Cleaned, now_ms: int) -> "ReplicaState":
+        """The replica publishes a manifest in which it is clean this far."""
         assert self.may_copy, "nothing can be clean in a store that may not hold anything yet"
-        assert generation >= self.generation, "a manifest generation went back within one life"
         cleaned = self.cleaned.raised(cleaned)
-        clean_coverage = _covered(self.clean_coverage, cleaned.mcco, now_ms)
-        return replace(self, cleaned=cleaned, clean_coverage=clean_coverage, generation=generation)
+        return replace(
+            self,
+            cleaned=cleaned,
+            clean_coverage=_covered(self.clean_coverage, cleaned.mcco, now_ms),
+            generation=self.next_generation,
+        )
 
     def clean_since(self, offset: int) -> int | None:
         """When this replica was first clean past `offset`, on its grace clock."""
@@ -93,6 +103,7 @@ class ReplicaState:
         return replace(
             self,
             lineage=lineage,
+            generation=self.next_generation,
             cleaned=self.cleaned.clipped(at),
             removable=self.removable.clipped(at),
             clean_coverage=self.clean_coverage.clipped(at),
@@ -118,12 +129,19 @@ def receive(
         or fencing.stale_membership(stamp.membership, state.membership)
     ):
         return state, Refusal(stamp=_answer(state, stamp))
-    state = replace(
-        state, term=max(state.term, stamp.term), membership=max(state.membership, stamp.membership)
-    )
+    taken = _heard(state, stamp)
     if isinstance(message, Distribute):
-        state = _granted(state, message.removable, now_ms)
+        taken = _granted(taken, message.removable, now_ms)
+    if taken is not state:
+        state = replace(taken, generation=state.next_generation)
     return state, Report(stamp=_answer(state, stamp), cleaned=state.cleaned, removable=state.removable)
+
+
+def _heard(state: ReplicaState, stamp: Stamp) -> ReplicaState:
+    term, membership = max(state.term, stamp.term), max(state.membership, stamp.membership)
+    if (term, membership) == (state.term, state.membership):
+        return state
+    return replace(state, term=term, membership=membership)
 
 
 def _granted(state: ReplicaState, removable: Removable, now_ms: int) -> ReplicaState:

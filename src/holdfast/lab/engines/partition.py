@@ -153,8 +153,12 @@ class Partition:
 
     def restart(self, replica: Replica, now_ms: int) -> None:
         """The process is back with the disk that it had; it leads at once if it was the last in sync."""
-        if self.coordination is not None and not self.coordination.restart(replica.id):
-            raise StepError(f"replica {replica.id} was put back to an older state and must be wiped")
+        if self.coordination is not None:
+            missed = self.coordination.missed_truncation(replica.id)
+            if not self.coordination.restart(replica.id):
+                raise StepError(f"replica {replica.id} has a disk of the past and must be wiped")
+            if missed is not None:
+                replica.truncate_to(missed)
         replica.alive = True
         replica.rules.expire(now_ms)
         if self.leader_id is None and self.may_lead(replica.id):
@@ -201,19 +205,32 @@ class Partition:
         self._advance_high_watermark()
 
     def truncate(self, offset: int, now_ms: int) -> list[Entry]:
-        """The operator's truncation, under a new leader epoch and lineage; returns what it cut off."""
+        """The operator's truncation, under a new leader epoch and lineage; returns what it cut off.
+
+        Nothing is replicated before outcomes that were cut off with their markers are written again.
+        """
         leader = self.leader
         if not 0 <= offset <= leader.log_end:
             raise StepError(f"offset {offset} is not in the log")
         cut = [entry for entry in self.history if entry.offset >= offset]
-        for replica in self.replicas.values():
-            if replica.alive:
-                replica.truncate_to(offset)
+        leader.truncate_to(offset)
         if self.coordination is not None:
-            self.coordination.truncate(offset)
+            self.coordination.truncate(offset, leader.id)
+        for number in [number for number, replica in self.replicas.items() if replica.alive]:
+            self._follow_truncation(number, offset, now_ms)
+        if self.coordination is not None and not self.coordination.history.truncations[-1].whole:
+            held = {entry.offset for entry in leader.entries}
+            self.history[:] = [e for e in self.history if e.offset in held or e.marker is not None]
         self.elect(leader.id, now_ms)
-        self.replicate(now_ms)
         return cut
+
+    def _follow_truncation(self, number: int, offset: int, now_ms: int) -> None:
+        """Truncate too, or be rebuilt where that would not lead to the same log."""
+        if self.coordination is None or self.coordination.follow_lineage(number):
+            self.replicas[number].truncate_to(offset)
+        else:
+            self.leave(number, now_ms)
+            self.join(number)
 
 
 def _truncate_to_agreement(follower: Replica, leader: Replica) -> None:

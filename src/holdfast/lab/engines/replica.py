@@ -154,6 +154,8 @@ class Replica:
 
     def settle(self, now_ms: int) -> Pass | None:
         """Apply outcomes up to the LSO, if the policy knows how."""
+        if not self.segments:
+            return None
         log = self.view(now_ms)
         done = self.rules.settle(log)
         if done is not None:
