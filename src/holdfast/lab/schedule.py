@@ -1,0 +1,246 @@
+"""Random schedules: what happens next is drawn from a seed, given what the model looks like now.
+
+Every draw becomes a plain step, so a schedule replays without the generator, and can be shrunk. Each seed
+leans its own way (some schedules are all outages, others all messages), because faults that need each other
+are otherwise too rare to meet.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+
+from holdfast.lab import steps
+from holdfast.lab.engines.model import Model
+from holdfast.rules.policy import CompactionConfig
+from holdfast.rules.transaction import NO_INSTANCE, Outcome
+
+RETENTION_MS = 1_000
+STEPS_MIN, STEPS_MAX = 24, 56
+KEYS = ("a", "b", "c")
+PRODUCERS = ("p", "q")
+SPARE_REPLICAS = 2
+WIRE_MAX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a schedule begins with."""
+
+    policy: str
+    replicas: int
+    config: CompactionConfig
+    length: int
+
+
+def setting_of(rng: Random, policy: str, replicas: int | None) -> Setting:
+    """The partition that a seed plays with."""
+    drawn = rng.choice((1, 2, 3, 3, 3, 3, 4, 5))
+    config = CompactionConfig(
+        delete_retention_ms=RETENTION_MS,
+        min_compaction_lag_ms=rng.choice((0, 0, 0, 50)),
+        min_cleanable_dirty_ratio=0.0,
+        producer_id_expiration_ms=rng.choice((RETENTION_MS, 100 * RETENTION_MS)),
+        segment_batches=rng.choice((1, 1, 2)),
+    )
+    return Setting(
+        policy=policy, replicas=replicas or drawn, config=config, length=rng.randint(STEPS_MIN, STEPS_MAX)
+    )
+
+
+class Scheduler:
+    """Draws the next step of one schedule."""
+
+    def __init__(self, rng: Random, model: Model) -> None:
+        self.rng = rng
+        self.model = model
+        self.numbers = range(1, len(model.replicas) + SPARE_REPLICAS)
+        self.versions = {name: rng.choice((1, 2)) for name in PRODUCERS}
+        self.written = 0
+        self._drawn: Iterator[steps.Step] = iter(())
+        draws = {**_WEIGHTS, **(_COORDINATED if model.policy == "coordinated" else {})}
+        self._draws = list(draws)
+        self._weights = list(accumulate(weight * rng.choice((0.2, 1, 1, 3)) for weight in draws.values()))
+
+    def next(self) -> steps.Step:
+        """A step that makes sense now; the model may still refuse it."""
+        while True:
+            step = next(self._drawn, None)
+            if step is not None:
+                return step
+            self._drawn = self.rng.choices(self._draws, cum_weights=self._weights)[0](self)
+
+    def _one(self, numbers: list[int]) -> Iterator[int]:
+        if numbers:
+            yield self.rng.choice(numbers)
+
+    def _live(self) -> list[int]:
+        return [id_ for id_, replica in self.model.replicas.items() if replica.alive]
+
+    def _followers(self) -> list[int]:
+        leader = self.model.partition.leader_id
+        return [id_ for id_ in self._live() if id_ != leader]
+
+    def _value(self) -> str | None:
+        self.written += 1
+        return None if self.rng.random() < 0.4 else f"v{self.written}"
+
+    def produce(self) -> Iterator[steps.Step]:
+        rng = self.rng
+        yield steps.Produce(rng.choice(KEYS), self._value(), None, rng.random() < 0.9)
+
+    def transact(self) -> Iterator[steps.Step]:
+        """Begin, write in, or end a transaction, whichever is next for the producer."""
+        rng = self.rng
+        name = rng.choice(PRODUCERS)
+        producer = self.model.producers.get(name)
+        if producer is None or producer.instance == NO_INSTANCE:
+            yield steps.Begin(name, self.versions[name])
+            yield steps.Produce(rng.choice(KEYS), self._value(), name)
+        elif rng.random() < 0.25:
+            yield steps.Produce(rng.choice(KEYS), self._value(), name)
+        else:
+            yield steps.End(name, rng.choice((Outcome.COMMITTED, Outcome.ABORTED)))
+
+    def clean(self) -> Iterator[steps.Step]:
+        for number in self._one(self._live()):
+            yield steps.Clean(number)
+
+    def settle(self) -> Iterator[steps.Step]:
+        for number in self._one(self._live()):
+            yield steps.Settle(number)
+
+    def churn(self) -> Iterator[steps.Step]:
+        """Time, traffic and cleaners, as on a busy day."""
+        for _ in range(self.rng.randint(1, 3)):
+            yield steps.Advance(self.rng.choice((RETENTION_MS // 2, RETENTION_MS + 1)))
+            self.written += 1
+            yield steps.Produce("filler", f"v{self.written}")
+            for number in self._live():
+                yield steps.Clean(number)
+
+    def wait(self) -> Iterator[steps.Step]:
+        yield steps.Advance(self.rng.choice((1, RETENTION_MS // 3, RETENTION_MS, 3 * RETENTION_MS)))
+
+    def kill(self) -> Iterator[steps.Step]:
+        for number in self._one(self._live()):
+            yield steps.Kill(number)
+
+    def come_back(self) -> Iterator[steps.Step]:
+        for number in self._one([id_ for id_, replica in self.model.replicas.items() if not replica.alive]):
+            yield steps.Return(number)
+
+    def lag(self) -> Iterator[steps.Step]:
+        for number in self._one(self._followers()):
+            yield steps.Lag(number)
+
+    def fetch(self) -> Iterator[steps.Step]:
+        for number in self._one(self._followers()):
+            yield steps.Fetch(number, self.rng.choice((1, 2, 4, None)))
+
+    def await_isr(self) -> Iterator[steps.Step]:
+        yield steps.AwaitIsr()
+
+    def lead(self) -> Iterator[steps.Step]:
+        for number in self._one(self._followers()):
+            yield steps.ForceLeader(number)
+
+    def join(self) -> Iterator[steps.Step]:
+        for number in self._one([id_ for id_ in self.numbers if id_ not in self.model.replicas]):
+            yield steps.Join(number)
+
+    def leave(self) -> Iterator[steps.Step]:
+        for number in self._one(list(self.model.replicas)):
+            yield steps.Leave(number)
+
+    def truncate(self) -> Iterator[steps.Step]:
+        partition = self.model.partition
+        if partition.leader_id is not None:
+            end = partition.leader.log_end
+            yield steps.Truncate(max(0, end - self.rng.randint(1, 8)))
+
+    def exchange(self) -> Iterator[steps.Step]:
+        yield steps.Exchange()
+
+    def _coordinators(self) -> list[int]:
+        coordination = self.model.partition.coordination
+        return [] if coordination is None else coordination.leaders()
+
+    def round(self) -> Iterator[steps.Step]:
+        """Somebody who believes to lead starts a round and reaches some of the others."""
+        rng = self.rng
+        for number in self._one(self._coordinators()):
+            if rng.random() < 0.7:
+                yield steps.ReadMembership(number)
+            yield steps.Collect(number)
+            for other in self.model.replicas:
+                if other != number and rng.random() < 0.75:
+                    yield steps.Talk(number, other)
+
+    def talk(self) -> Iterator[steps.Step]:
+        numbers = list(self.model.replicas)
+        yield steps.Talk(self.rng.choice(numbers), self.rng.choice(numbers))
+
+    def read_membership(self) -> Iterator[steps.Step]:
+        for number in self._one(self._live()):
+            yield steps.ReadMembership(number)
+
+    def message(self) -> Iterator[steps.Step]:
+        """One message on its way arrives, arrives twice, or is lost."""
+        count = self.model.in_flight
+        if count == 0:
+            return
+        number = self.rng.randrange(count)
+        lot = self.rng.random()
+        if lot < 0.45 or count > WIRE_MAX:
+            yield steps.Deliver(number)
+        elif lot < 0.85:
+            yield steps.Repeat(number)
+        else:
+            yield steps.Lose(number)
+
+    def back_up(self) -> Iterator[steps.Step]:
+        for number in self._one(self._followers()):
+            yield steps.BackUp(number)
+
+    def lose_disk(self) -> Iterator[steps.Step]:
+        """A replica goes down and comes back with an old disk, if its lease lets it; else it is rebuilt."""
+        backups = self.model.partition.backups
+        for number in self._one([id_ for id_ in self._followers() if id_ in backups]):
+            yield steps.Kill(number)
+            yield steps.PutBack(number)
+            yield steps.Return(number)
+            if not self.model.replicas[number].alive:
+                yield steps.Leave(number)
+                yield steps.Join(number)
+
+
+Draw = Callable[[Scheduler], Iterator[steps.Step]]
+
+_WEIGHTS: dict[Draw, float] = {
+    Scheduler.produce: 10,
+    Scheduler.transact: 10,
+    Scheduler.clean: 8,
+    Scheduler.churn: 4,
+    Scheduler.wait: 3,
+    Scheduler.kill: 4,
+    Scheduler.come_back: 4,
+    Scheduler.lag: 2,
+    Scheduler.fetch: 5,
+    Scheduler.await_isr: 4,
+    Scheduler.lead: 4,
+}
+_COORDINATED: dict[Draw, float] = {
+    Scheduler.churn: 2,
+    Scheduler.settle: 3,
+    Scheduler.exchange: 3,
+    Scheduler.round: 8,
+    Scheduler.talk: 4,
+    Scheduler.message: 6,
+    Scheduler.read_membership: 2,
+    Scheduler.join: 3,
+    Scheduler.leave: 2,
+    Scheduler.truncate: 1,
+    Scheduler.back_up: 2,
+    Scheduler.lose_disk: 2,
+}
