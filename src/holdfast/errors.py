@@ -17,8 +17,16 @@
         ├── UnknownTopicOrPartition    3
         ├── MessageTooLarge            10
         ├── OffsetMetadataTooLarge     12
+        ├── CoordinatorNotAvailable    15
+        ├── NotCoordinator             16
         ├── InvalidTopic               17
         ├── InvalidRequiredAcks        21
+        ├── IllegalGeneration          22
+        ├── InconsistentGroupProtocol  23
+        ├── InvalidGroupId             24
+        ├── UnknownMemberId            25
+        ├── InvalidSessionTimeout      26
+        ├── RebalanceInProgress        27
         ├── TopicAlreadyExists         36
         ├── InvalidPartitions          37
         ├── InvalidReplicationFactor   38
@@ -29,6 +37,12 @@
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
         ├── InvalidTxnState            48
+        ├── NonEmptyGroup              68
+        ├── GroupIdNotFound            69
+        ├── MemberIdRequired           79
+        ├── GroupMaxSizeReached        81
+        ├── FencedInstanceId           82
+        ├── GroupSubscribedToTopic     86
         ├── InvalidRecord              87
         ├── UnknownTopicId             100
         ├── TransientRefusal           any other code after which a client simply asks again
@@ -155,6 +169,20 @@ class OffsetMetadataTooLarge(KafkaRefusal):
     kafka_code = 12
 
 
+class CoordinatorNotAvailable(KafkaRefusal):
+    """A group that cannot be served at this moment."""
+
+    kafka_code = 15
+    retriable = True
+
+
+class NotCoordinator(KafkaRefusal):
+    """Whoever asks must look for the group's coordinator anew."""
+
+    kafka_code = 16
+    retriable = True
+
+
 class InvalidTopic(KafkaRefusal):
     """A name that Kafka does not allow."""
 
@@ -165,6 +193,42 @@ class InvalidRequiredAcks(KafkaRefusal):
     """acks is not one of -1, 0, 1."""
 
     kafka_code = 21
+
+
+class IllegalGeneration(KafkaRefusal):
+    """A member speaks of another generation of its group than the current one."""
+
+    kafka_code = 22
+
+
+class InconsistentGroupProtocol(KafkaRefusal):
+    """A member shares no protocol with the others, or names another than the group has chosen."""
+
+    kafka_code = 23
+
+
+class InvalidGroupId(KafkaRefusal):
+    """A group without a name."""
+
+    kafka_code = 24
+
+
+class UnknownMemberId(KafkaRefusal):
+    """Nobody of that id is in the group; the client joins anew."""
+
+    kafka_code = 25
+
+
+class InvalidSessionTimeout(KafkaRefusal):
+    """A session timeout out of the range that is configured."""
+
+    kafka_code = 26
+
+
+class RebalanceInProgress(KafkaRefusal):
+    """The group moves to its next generation; the member has to join again."""
+
+    kafka_code = 27
 
 
 class UnsupportedVersion(KafkaRefusal):
@@ -232,6 +296,46 @@ class StorageUnavailable(KafkaRefusal):
 
     kafka_code = 56
     retriable = True
+
+
+class NonEmptyGroup(KafkaRefusal):
+    """A group with members cannot be deleted."""
+
+    kafka_code = 68
+
+
+class GroupIdNotFound(KafkaRefusal):
+    """No such group."""
+
+    kafka_code = 69
+
+
+class MemberIdRequired(KafkaRefusal):
+    """A new member is told its id first and joins with it (KIP-394)."""
+
+    kafka_code = 79
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id!r}")
+        self.member_id = member_id
+
+
+class GroupMaxSizeReached(KafkaRefusal):
+    """The group takes no more members."""
+
+    kafka_code = 81
+
+
+class FencedInstanceId(KafkaRefusal):
+    """Another process has taken over this static member's instance id."""
+
+    kafka_code = 82
+
+
+class GroupSubscribedToTopic(KafkaRefusal):
+    """Positions in a topic that the group reads cannot be deleted."""
+
+    kafka_code = 86
 
 
 class InvalidRecord(KafkaRefusal):

@@ -3,10 +3,11 @@
 The kinds and the order of their fields are part of the on-disk format (`docs/formats.md`).
 """
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
 from holdfast.errors import CorruptFrame
@@ -76,12 +77,70 @@ class GroupOffsetCommitted:
     committed_ms: int
 
 
-Change = TopicCreated | ExtentAppended | ProducerAdvanced | ProducerIdsAllotted | GroupOffsetCommitted
+class GroupProtocol(NamedTuple):
+    """A way of assigning partitions that a member offers, with what the leader needs to know for it."""
 
-_KINDS: dict[str, type[Change]] = {
-    change.kind: change
-    for change in (TopicCreated, ExtentAppended, ProducerAdvanced, ProducerIdsAllotted, GroupOffsetCommitted)
-}
+    name: str
+    metadata: bytes
+
+
+class GroupMember(NamedTuple):
+    """One member of a group; `protocols` in the order it likes them."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[GroupProtocol, ...]
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSaved:
+    """A group as a rebalance left it; what was saved of it before no longer counts."""
+
+    kind: ClassVar[str] = "group"
+    group: str
+    generation: int
+    protocol_type: str
+    protocol: str | None
+    leader: str | None
+    members: tuple[GroupMember, ...]
+    saved_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDeleted:
+    """A group is gone, and all its positions with it."""
+
+    kind: ClassVar[str] = "group-deleted"
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsetDeleted:
+    """A group has no position in this partition any more."""
+
+    kind: ClassVar[str] = "group-offset-deleted"
+    group: str
+    topic_id: UUID
+    partition: int
+
+
+Change = (
+    TopicCreated
+    | ExtentAppended
+    | ProducerAdvanced
+    | ProducerIdsAllotted
+    | GroupOffsetCommitted
+    | GroupSaved
+    | GroupDeleted
+    | GroupOffsetDeleted
+)
+
+_KINDS: dict[str, type[Change]] = {change.kind: change for change in get_args(Change)}
 _FIELDS = {change: tuple(field.name for field in fields(change)) for change in _KINDS.values()}
 
 
@@ -104,9 +163,21 @@ def _change(kind: str, values: list[object]) -> Change:
     named = dict(zip(_FIELDS[change], values, strict=True))
     if "topic_id" in named:
         named["topic_id"] = UUID(str(named["topic_id"]))
+    if "members" in named:
+        named["members"] = tuple(map(_member, named["members"]))  # type: ignore[call-overload]
     return change(**named)  # type: ignore[arg-type]  # fields come from the same table
 
 
+def _member(row: list[Any]) -> GroupMember:
+    member = GroupMember(*row)
+    return member._replace(
+        protocols=tuple(GroupProtocol(name, base64.b64decode(data)) for name, data in member.protocols),
+        assignment=base64.b64decode(member.assignment),
+    )
+
+
 def _plain(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     assert isinstance(value, UUID), value
     return value.hex

@@ -1,0 +1,134 @@
+"""What goes into a group and what comes out of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+from holdfast.errors import KafkaRefusal
+from holdfast.store.footer import GroupProtocol, GroupSaved
+
+Ticket = NewType("Ticket", int)
+"""A request that may have to wait for its answer."""
+
+
+class GroupState(StrEnum):
+    """Kafka's states by Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLimits:
+    """Bounds on what clients may ask of a group."""
+
+    session_timeout_ms_min: int = 1_000
+    session_timeout_ms_max: int = 1_800_000
+    initial_rebalance_delay_ms: int = 0
+    members_max: int = 1_000
+    member_bytes_max: int = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who a member says it is."""
+
+    member_id: str
+    generation: int
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A member wants to be in the next generation; an empty member id stands for a new one."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[GroupProtocol, ...]
+    needs_known_id: bool
+    """A new dynamic member has to come back with the id that it is given (KIP-394)."""
+    may_skip_assignment: bool
+    """The leader understands that the assignment stays as it is (KIP-814)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """A member wants its assignment; the leader brings everybody's."""
+
+    caller: Caller
+    assignments: dict[str, bytes]
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaver:
+    """A member to take out of the group, by its member id, its instance id or both."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+class JoinedMember(NamedTuple):
+    """What the leader learns of a member."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The answer to a join. Only the leader sees the members."""
+
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    member_id: str
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """The answer to a sync."""
+
+    protocol_type: str
+    protocol: str
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A waiting request gets what it asked for."""
+
+    ticket: Ticket
+    answer: Joined | Synced
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A waiting request is turned down."""
+
+    ticket: Ticket
+    refusal: KafkaRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Make the group durable, then tell it by its revision. The time of saving is not known here."""
+
+    revision: int
+    group: GroupSaved
+
+
+Effect = Answer | Refuse | Save
