@@ -97,7 +97,7 @@ def test_columns_can_be_chosen() -> None:
 
 
 def test_long_buffers_become_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No chunk grows past its bound (Arrow's offsets have 32 bits), compressed or not, and nothing is lost."""
+    """No chunk grows past its bound, for Arrow's offsets have 32 bits, and nothing is lost."""
     monkeypatch.setattr(arrow, "CHUNK_BYTES", 1000)
     batches = [
         build_batch([Record(value=bytes(90))] * 5, base_offset=5 * n, codec=codec)
@@ -110,7 +110,7 @@ def test_long_buffers_become_several_chunks(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_header_names_need_not_be_text() -> None:
-    """Kafka does not check them; what is not UTF-8 is replaced, as the Java client does, and stays valid Arrow."""
+    """Kafka does not check them; what is not UTF-8 is replaced, as the Java client does."""
     batch = bytearray(build_batch([Record(headers=[("good", b"1"), ("evil", None), ("grün", b"")])]))
     batch[batch.index(b"evil") + 1] = 0xFF
     seal(batch)

@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("bounds_check", ["0", "1"])
 def test_nothing_is_touched_beyond_a_buffer(bounds_check: str) -> None:
-    """Thousands of damaged buffers before a guard page: no crash, one error type, plain and compiled agree."""
+    """Thousands of damaged buffers before a guard page: no crash, one error, plain and compiled agree."""
     environment = os.environ | {
         "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
         "NUMBA_BOUNDSCHECK": bounds_check,
