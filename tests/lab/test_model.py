@@ -1,5 +1,7 @@
 """The model replicates as Kafka does: high watermark, ISR, leader epochs, truncation, kill and return."""
 
+import random
+
 import pytest
 
 from holdfast.lab import steps
@@ -172,3 +174,49 @@ def test_a_lost_outcome_stops_the_replica_rather_than_guess() -> None:
     assert subject.replicas[3].halted is not None
     assert 3 not in subject.partition.isr
     assert judge(subject) == []
+
+
+def _any_step(rng: random.Random) -> steps.Step:
+    """A step in a cluster where nobody is ever away."""
+    producer, key = rng.choice("pq"), rng.choice("abc")
+    value = rng.choice(["1", "2", None])
+    number = rng.randint(1, 3)
+    choices: list[steps.Step] = [
+        steps.Produce(key, value),
+        steps.Begin(producer, rng.choice([1, 2])),
+        steps.Produce(key, value, producer),
+        steps.End(producer, rng.choice([Outcome.COMMITTED, Outcome.ABORTED])),
+        steps.End(producer, rng.choice([Outcome.COMMITTED, Outcome.ABORTED])),
+        steps.Advance(rng.choice([1, HOUR_MS // 2, 2 * HOUR_MS])),
+        steps.Clean(number),
+        steps.Clean(number),
+        steps.Clean(number),
+        steps.Settle(number),
+        steps.ForceLeader(number),
+        steps.Exchange(),
+    ]
+    return rng.choice(choices)
+
+
+@pytest.mark.parametrize("policy", ["kafka", "coordinated"])
+def test_where_nobody_is_ever_away_nobody_is_harmed(policy: str) -> None:
+    """Cleaners on schedules of their own and changing leaders do no harm: the model exaggerates nothing."""
+    config = CompactionConfig(
+        min_cleanable_dirty_ratio=0.0,
+        segment_batches=1,
+        delete_retention_ms=1,
+        producer_id_expiration_ms=HOUR_MS,
+    )
+    removed = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        subject = Model(policy=policy, replicas=3, config=config)
+        for _ in range(80):
+            try:
+                subject.apply(_any_step(rng))
+            except StepError:
+                continue
+            assert judge(subject) == [], f"seed {seed}"
+        assert all(replica.halted is None for replica in subject.replicas.values())
+        removed += sum(r.tombstones_removed + r.outcomes_removed for r in subject.replicas.values())
+    assert removed > 100

@@ -94,9 +94,22 @@ class Account:
         return [replica for replica in self.model.replicas.values() if replica.halted is not None]
 
     @property
+    def variants(self) -> list[str]:
+        """The harms that were seen, in the order in which they were."""
+        return list(dict.fromkeys(finding.variant for finding in self.findings if finding.variant))
+
+    @property
     def variant(self) -> str | None:
         """The first harm that was seen."""
-        return next((finding.variant for finding in self.findings if finding.variant), None)
+        return next(iter(self.variants), None)
+
+    @property
+    def verdict(self) -> str:
+        """The run in a word or two."""
+        if self.agreed:
+            return "agreed"
+        word = "diverged" if self.findings else "halted"
+        return f"{word}: {', '.join(self.variants)}" if self.variants else word
 
     @property
     def agreed(self) -> bool:

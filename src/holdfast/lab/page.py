@@ -35,14 +35,16 @@ def _verdict(account: Account) -> str:
     removed = account.removed()
     forgot = f"Cleaners removed {removed['tombstones']} tombstones and {removed['outcomes']} outcomes in all."
     if account.agreed:
-        word, lines = "Agreed", ["Through every replica a consumer gets what was written."]
+        lines = ["Through every replica a consumer gets what was written."]
     else:
-        word = f"Diverged: {account.variant or 'other'}" if account.findings else "Halted"
         lines = [f"Replica {finding.replica}: {finding.what}." for finding in account.findings]
         lines += [f"Replica {replica.id} stopped itself: {replica.halted}." for replica in account.halted]
     told = "".join(f"<p>{escape(line)}</p>" for line in lines)
     kind = "good" if account.agreed else "bad"
-    return f'<section class="verdict {kind}"><h2>{word}</h2>{told}<p class="quiet">{forgot}</p></section>'
+    return (
+        f'<section class="verdict {kind}"><h2>{account.verdict.capitalize()}</h2>{told}'
+        f'<p class="quiet">{forgot}</p></section>'
+    )
 
 
 def _legend() -> str:

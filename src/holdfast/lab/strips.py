@@ -112,11 +112,10 @@ def closing(account: Account) -> RenderableType:
         return Panel(body, title="AGREED", title_align="left", border_style="green", box=box.HEAVY)
     lines = [Text(f"Replica {finding.replica}: {finding.what}.") for finding in account.findings]
     lines += [Text(f"Replica {replica.id} stopped itself: {replica.halted}.") for replica in account.halted]
-    word = "DIVERGED" if account.findings else "HALTED"
-    title = f"{word}: {account.variant}" if account.variant else word
+    word, colon, variants = account.verdict.partition(":")
     return Panel(
         Group(*lines, Text(forgot, style="dim")),
-        title=title,
+        title=f"{word.upper()}{colon}{variants}",
         title_align="left",
         border_style="red",
         box=box.HEAVY,
