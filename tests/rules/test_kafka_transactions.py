@@ -40,6 +40,8 @@ def test_data_joins_an_open_transaction_whatever_its_epoch(log: Any, epoch: int)
     log.next_offset = 5
     good = log.txn("good", "y", epoch=epoch)
     transactions = replay(lost_abort, good, log.end(Outcome.COMMITTED, epoch=epoch))
+    transactions.unstable.replicated_to(log.next_offset)
+    assert transactions.unstable.first() is None
     assert committed(transactions, log) == ["poison=x", "good=y"]
 
 
