@@ -4,10 +4,11 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka
     import kafka.protocol.admin
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
+
+    import kafka
 
 assert kafka

@@ -1,0 +1,225 @@
+"""Produce by hand-written code, against kafka-python's and aiokafka's classes, and its refusals."""
+
+import asyncio
+from collections.abc import Awaitable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiokafka.protocol.produce import ProduceResponse_v8
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.agent.handlers.k00_produce import produce
+from holdfast.agent.registry import Request
+from holdfast.agent.settings import Settings
+from holdfast.agent.writes import AppendBatch
+from holdfast.control.plane import Topic
+from holdfast.errors import HoldfastError, StorageUnavailable, UnknownTopicId, UnknownTopicOrPartition
+from holdfast.records.batch import seal
+from holdfast.records.build import Record, build_batch
+from holdfast.rules.producer import WrittenBatch
+from tests.agent import raw, requests
+from tests.agent.batches import batch
+
+VERSIONS = st.integers(3, 13)
+TOPIC_ID = UUID(int=5)
+
+
+class Desk:
+    """An agent that accepts writes and answers them as the test says."""
+
+    def __init__(self, answers: list[WrittenBatch | HoldfastError], **configs: str) -> None:
+        self.writes: list[AppendBatch] = []
+        self.settings = Settings(data=None)  # type: ignore[arg-type]
+        self.commits = SimpleNamespace(submit=self._submit)
+        self.catalog = SimpleNamespace(get=self._get)
+        self._answers = iter(answers)
+        self._topic = Topic(
+            topic_id=TOPIC_ID,
+            name="t",
+            partitions=100,
+            configs={key.replace("_", "."): value for key, value in configs.items()},
+        )
+
+    def _get(self, name: str | UUID) -> Topic:
+        if name in ("t", TOPIC_ID):
+            return self._topic
+        if isinstance(name, UUID):
+            raise UnknownTopicId(f"no topic has id {name}")
+        raise UnknownTopicOrPartition(f"no topic {name!r}")
+
+    def _submit(self, write: AppendBatch) -> "asyncio.Future[object]":
+        self.writes.append(write)
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        answer = next(self._answers)
+        if isinstance(answer, HoldfastError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+        return future
+
+
+def exchange(desk: Any, message: Any) -> bytes:
+    """Hand a request over as a connection would; the answer's frame, without its length."""
+    encoded = bytearray(raw.encode(message, 42))
+    header_bytes = 4 + 8 + 2 + len("raw") + (1 if message.API_VERSION >= 9 else 0)
+    request = Request(
+        key=0,
+        version=message.API_VERSION,
+        correlation_id=42,
+        client_id="raw",
+        body=memoryview(encoded)[header_bytes:],
+    )
+
+    async def main() -> bytes:
+        payload = produce(desk, request)
+        assert isinstance(payload, Awaitable)
+        return b"".join(await payload)
+
+    answer = asyncio.run(main())
+    assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+    return answer[4:]
+
+
+def answer_to(desk: Any, message: Any) -> Any:
+    (topic,) = raw.decode(message, exchange(desk, message)).responses
+    return topic.partition_responses
+
+
+written = st.builds(
+    WrittenBatch,
+    first_sequence=st.just(-1),
+    last_sequence=st.just(-1),
+    first_offset=st.integers(0, 2**63 - 1),
+    last_offset=st.just(0),
+    timestamp_ms=st.integers(-1, 2**63 - 1),
+)
+failed = st.builds(StorageUnavailable, st.text(st.characters(codec="utf-8"), max_size=40))
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(VERSIONS, st.dictionaries(st.integers(0, 99), written | failed, min_size=1, max_size=6))
+def test_every_partition_has_its_own_answer(
+    version: int, answers: dict[int, WrittenBatch | StorageUnavailable]
+) -> None:
+    """Batches are submitted in the order of the request, and each answer stands with its partition."""
+    desk = Desk(list(answers.values()))
+    batches: dict[int, bytes | None] = {index: batch(bytes([index])) for index in answers}
+    topic = TOPIC_ID if version >= 13 else "t"
+    parts = answer_to(desk, requests.produce(topic, batches, version=version))
+    assert [write.key.partition for write in desk.writes] == list(answers)
+    assert [write.view.size_bytes for write in desk.writes] == [len(one or b"") for one in batches.values()]
+    for part, (index, expected) in zip(parts, answers.items(), strict=True):
+        assert part.index == index
+        if isinstance(expected, StorageUnavailable):
+            assert (part.error_code, part.base_offset) == (56, -1)
+            assert version < 8 or part.error_message == str(expected)
+        else:
+            assert (part.error_code, part.base_offset, part.log_append_time_ms) == (
+                0,
+                expected.first_offset,
+                expected.timestamp_ms,
+            )
+
+
+@settings(derandomize=True, max_examples=50, deadline=None)
+@given(st.lists(written, min_size=1, max_size=4))
+def test_aiokafka_reads_the_answer_too(answers: list[WrittenBatch]) -> None:
+    """A second, independent reader of v8, the newest version that aiokafka speaks."""
+    batches: dict[int, bytes | None] = {index: batch(b"x") for index in range(len(answers))}
+    frame = exchange(Desk(list(answers)), requests.produce("t", batches, version=8))
+    topics = ProduceResponse_v8.decode(frame[4:]).topics
+    assert [(name, [part[:4] for part in parts]) for name, parts in topics] == [
+        (
+            "t",
+            [(index, 0, one.first_offset, one.timestamp_ms) for index, one in enumerate(answers)],
+        )
+    ]
+
+
+def patched(data: bytes, position: int, value: bytes) -> bytes:
+    """The batch with bytes exchanged, and a CRC that fits them."""
+    changed = bytearray(data)
+    changed[position : position + len(value)] = value
+    seal(changed)
+    return bytes(changed)
+
+
+ONE = batch(b"value")
+UNFIT: dict[str, tuple[bytes | None, int]] = {
+    "nothing": (None, 87),
+    "no bytes": (b"", 87),
+    "bad crc": (ONE[:-1] + bytes([ONE[-1] ^ 1]), 2),
+    "cut off": (ONE[:-1], 2),
+    "a header alone": (ONE[:61], 2),
+    "less than a header": (ONE[:30], 2),
+    "old format": (patched(ONE, 16, b"\x01"), 43),
+    "two batches": (ONE + ONE, 87),
+    "trailing bytes": (ONE + b"x", 87),
+    "unknown codec": (patched(ONE, 21, b"\0\x07"), 2),
+    "control batch": (patched(ONE, 21, b"\0\x20"), 87),
+    "transactional": (patched(batch(b"v", producer_id=1), 21, b"\0\x10"), 87),
+    "records that are not counted": (patched(ONE, 57, (0).to_bytes(4, "big")), 2),
+    "more records than bytes": (patched(patched(ONE, 57, b"\x7f\xff\xff\xff"), 23, b"\x7f\xff\xff\xfe"), 2),
+    "offsets beyond its records": (patched(ONE, 23, (9).to_bytes(4, "big")), 87),
+    "negative offset delta": (patched(ONE, 23, b"\xff\xff\xff\xff"), 2),
+    "producer without a sequence": (patched(batch(b"v", producer_id=1), 53, b"\xff\xff\xff\xff"), 87),
+    "producer without an epoch": (patched(batch(b"v", producer_id=1), 51, b"\xff\xff"), 87),
+    "too large": (batch(bytes(1_048_588)), 10),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_unfit_batch_is_refused_alone(what: str) -> None:
+    """It never reaches the commit, and its neighbour is stored."""
+    records, code = UNFIT[what]
+    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=7, last_offset=7)
+    desk = Desk([good])
+    refused, stored = answer_to(desk, requests.produce("t", {0: records, 1: ONE}))
+    assert (refused.error_code, stored.error_code, stored.base_offset) == (code, 0, 7)
+    assert [write.key.partition for write in desk.writes] == [1]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_other_acks_are_refused(acks: int) -> None:
+    """INVALID_REQUIRED_ACKS, and nothing is stored."""
+    desk = Desk([])
+    (part,) = answer_to(desk, requests.produce("t", {0: ONE}, acks=acks))
+    assert part.error_code == 21
+    assert not desk.writes
+
+
+@pytest.mark.parametrize(("topic", "version", "code"), [("other", 9, 3), (UUID(int=6), 13, 100)])
+def test_unknown_topic_has_the_code_of_its_version(topic: str | UUID, version: int, code: int) -> None:
+    """By name UNKNOWN_TOPIC_OR_PARTITION, by id UNKNOWN_TOPIC_ID."""
+    (part,) = answer_to(Desk([]), requests.produce(topic, {0: ONE}, version=version))
+    assert part.error_code == code
+
+
+def test_topic_config_limits_the_batch() -> None:
+    """max.message.bytes counts the batch as it came: one byte over is too large, exactly it is not."""
+    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=0, last_offset=0)
+    exact = Desk([good], max_message_bytes=str(len(ONE)))
+    over = Desk([], max_message_bytes=str(len(ONE) - 1))
+    message = requests.produce("t", {0: ONE})
+    assert answer_to(exact, message)[0].error_code == 0
+    assert answer_to(over, message)[0].error_code == 10
+
+
+def test_empty_request_is_answered_empty() -> None:
+    """No topic, no wait."""
+    message = requests.produce("t", {})
+    message.topic_data = []
+    assert raw.decode(message, exchange(Desk([]), message)).responses == []
+
+
+def test_compressed_batches_stay_opaque() -> None:
+    """What a producer compressed is submitted byte for byte."""
+    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=0, last_offset=0)
+    desk = Desk([good])
+    data = patched(build_batch([Record(value=b"x")]), 21, b"\0\x04")
+    assert answer_to(desk, requests.produce("t", {0: data}))[0].error_code == 0
+    view = desk.writes[0].view
+    assert bytes(memoryview(view.buffer)[view.position : view.position + view.size_bytes]) == data

@@ -1,0 +1,205 @@
+"""Every request in every advertised version, answered so that kafka-python's own classes decode it back."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from holdfast.agent import handlers
+from holdfast.agent.registry import APIS
+from tests.agent import requests
+from tests.agent.batches import NOW_MS, batch
+from tests.agent.raw import (
+    ApiVersionsRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    RawClient,
+)
+from tests.process import HoldfastProcess
+
+assert handlers.__all__
+
+EVERY_VERSION = [
+    pytest.param(api.key, version, id=f"{handlers.__all__[index]}-v{version}")
+    for index, api in enumerate(sorted(APIS.values(), key=lambda api: api.key))
+    for version in range(api.first, api.last + 1)
+]
+
+
+class Exchange:
+    """A client and a topic of three records, the third of them committed by group `g`."""
+
+    def __init__(self, client: RawClient, port: int) -> None:
+        self.call = client.call
+        self.port = port
+        client.call(requests.create_topic("t", partitions=2))
+        client.call(requests.produce("t", {0: batch(b"a", b"b", b"c")}))
+        client.call(requests.commit_offset("g", "t", 2, metadata="note"))
+        self.topic_id: UUID = client.call(requests.metadata("t", version=10)).topics[0].topic_id
+
+    def topic(self, version: int) -> str | UUID:
+        """The name, or the id in versions of Produce and Fetch that want it."""
+        return self.topic_id if version >= 13 else "t"
+
+
+@pytest.fixture(scope="module")
+def exchange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
+    with (
+        HoldfastProcess(tmp_path_factory.mktemp("versions") / "data") as process,
+        RawClient(process.port) as client,
+    ):
+        yield Exchange(client, process.port)
+
+
+def check_produce(exchange: Exchange, version: int) -> None:
+    topic = exchange.topic(version)
+    answer = exchange.call(requests.produce(topic, {1: batch(b"x"), 9: batch(b"y")}, version=version))
+    stored, unknown = answer.responses[0].partition_responses
+    assert (stored.index, stored.error_code, stored.log_append_time_ms) == (1, 0, -1)
+    assert (unknown.index, unknown.error_code, unknown.base_offset) == (9, 3, -1)
+    if version >= 8:
+        assert stored.error_message is None
+        assert "partitions 0 to 1" in unknown.error_message
+
+
+def check_fetch(exchange: Exchange, version: int) -> None:
+    answer = exchange.call(requests.fetch(exchange.topic(version), {9: 0, 0: 1}, version=version))
+    unknown, found = answer.responses[0].partitions
+    assert (unknown.partition_index, unknown.error_code) == (9, 3)
+    assert (found.partition_index, found.error_code) == (0, 0)
+    assert (found.high_watermark, found.last_stable_offset) == (3, 3)
+    assert bytes(found.records)[16] == 2
+    assert found.aborted_transactions in ([], None)
+
+
+def check_list_offsets(exchange: Exchange, version: int) -> None:
+    answer = exchange.call(requests.list_offsets("t", {0: -1, 9: -1}, version=version))
+    found, unknown = answer.topics[0].partitions
+    assert (found.partition_index, found.error_code, found.offset) == (0, 0, 3)
+    assert (unknown.partition_index, unknown.error_code, unknown.offset) == (9, 3, -1)
+    by_time = exchange.call(requests.list_offsets("t", {0: NOW_MS}, version=version)).topics[0].partitions[0]
+    assert (by_time.error_code, by_time.timestamp, by_time.offset) == (0, NOW_MS, 0)
+
+
+def check_metadata(exchange: Exchange, version: int) -> None:
+    answer = exchange.call(requests.metadata("t", f"made-by-v{version}", "bad name", version=version))
+    assert [(one.node_id, one.host, one.port) for one in answer.brokers] == [(1, "127.0.0.1", exchange.port)]
+    known, made, bad = answer.topics
+    assert [part.leader_id for part in known.partitions] == [1, 1]
+    assert (made.error_code, len(made.partitions)) == (0, 1)
+    assert (bad.error_code, bad.name) == (17, "bad name")
+    everything = requests.metadata(version=version)
+    everything.topics = None if version >= 1 else []
+    assert {"t", f"made-by-v{version}"} <= {topic.name for topic in exchange.call(everything).topics}
+    if version >= 4:
+        unknown = exchange.call(requests.metadata("nowhere", version=version, create=False)).topics[0]
+        assert unknown.error_code == 3
+    if version >= 12:
+        by_id = requests.metadata("t", version=version)
+        by_id.topics[0].name, by_id.topics[0].topic_id = None, exchange.topic_id
+        assert exchange.call(by_id).topics[0].name == "t"
+        by_id.topics[0].topic_id = UUID(int=99)
+        assert exchange.call(by_id).topics[0].error_code == 100
+
+
+def check_offset_commit(exchange: Exchange, version: int) -> None:
+    group = f"g{version}"
+    answer = exchange.call(requests.commit_offset(group, "t", 1, metadata=None, version=version))
+    assert answer.topics[0].partitions[0].error_code == 0
+    member = requests.commit_offset(group, "t", 1, version=version, generation=3)
+    assert exchange.call(member).topics[0].partitions[0].error_code == 25
+    large = requests.commit_offset(group, "t", 1, metadata="x" * 4097, version=version)
+    assert exchange.call(large).topics[0].partitions[0].error_code == 12
+    unknown = requests.commit_offset(group, "nowhere", 1, version=version)
+    assert exchange.call(unknown).topics[0].partitions[0].error_code == 3
+
+
+def check_offset_fetch(exchange: Exchange, version: int) -> None:
+    def positions(group: str) -> Any:
+        answer = exchange.call(requests.fetch_offset(group, "t", version=version))
+        return (answer.groups[0] if version >= 8 else answer).topics[0].partitions[0]
+
+    known = positions("g")
+    assert (known.error_code, known.committed_offset, known.metadata) == (0, 2, "note")
+    unknown = positions("nobody")
+    assert (unknown.error_code, unknown.committed_offset, unknown.metadata) == (0, -1, "")
+    if version >= 2:
+        everything = requests.fetch_offset("g", "t", version=version)
+        (everything.groups[0] if version >= 8 else everything).topics = None
+        answer = exchange.call(everything)
+        found = (answer.groups[0] if version >= 8 else answer).topics
+        assert [(topic.name, topic.partitions[0].committed_offset) for topic in found] == [("t", 2)]
+
+
+def check_find_coordinator(exchange: Exchange, version: int) -> None:
+    keys: dict[str, Any] = {"coordinator_keys": ["g", "h"]} if version >= 4 else {"key": "g"}
+    answer = exchange.call(FindCoordinatorRequest(key_type=0, **keys, version=version))
+    found = answer.coordinators if version >= 4 else [answer]
+    assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [
+        (0, 1, "127.0.0.1", exchange.port)
+    ] * (2 if version >= 4 else 1)
+
+
+def check_api_versions(exchange: Exchange, version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="raw", client_software_version="1", version=version)
+    answer = exchange.call(request)
+    assert answer.error_code == 0
+    assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [
+        (key, api.advertised_first, api.last) for key, api in sorted(APIS.items())
+    ]
+
+
+def check_create_topics(exchange: Exchange, version: int) -> None:
+    name = f"created-by-v{version}"
+    created = exchange.call(requests.create_topic(name, partitions=3, version=version)).topics[0]
+    assert (created.name, created.error_code, created.error_message) == (name, 0, None)
+    if version >= 5:
+        assert (created.num_partitions, created.replication_factor) == (3, 1)
+    if version >= 7:
+        assert created.topic_id == exchange.call(requests.metadata(name, version=10)).topics[0].topic_id
+    again = exchange.call(requests.create_topic(name, version=version)).topics[0]
+    assert (again.error_code, again.error_message) == (36, f"topic '{name}' exists already")
+
+
+def check_init_producer_id(exchange: Exchange, version: int) -> None:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000, version=version)
+    first, second = exchange.call(request), exchange.call(request)
+    assert (first.error_code, first.producer_epoch) == (0, 0)
+    assert 0 < first.producer_id < second.producer_id
+    request.transactional_id = "tx"
+    refused = exchange.call(request)
+    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (53, -1, -1)
+
+
+CHECKS: dict[int, Callable[[Exchange, int], None]] = {
+    0: check_produce,
+    1: check_fetch,
+    2: check_list_offsets,
+    3: check_metadata,
+    8: check_offset_commit,
+    9: check_offset_fetch,
+    10: check_find_coordinator,
+    18: check_api_versions,
+    19: check_create_topics,
+    22: check_init_producer_id,
+}
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
+def test_version_is_answered_in_kind(exchange: Exchange, key: int, version: int) -> None:
+    """The answer has the fields of its version, every byte is accounted for, and it says what is true."""
+    CHECKS[key](exchange, version)
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1, -32768])
+def test_unknown_version_of_api_versions_is_answered_in_v0(exchange: Exchange, version: int) -> None:
+    """UNSUPPORTED_VERSION with the list of what is there, so that the client can ask again (KIP-511)."""
+    with RawClient(exchange.port) as client:
+        body = b"\0\x12" + version.to_bytes(2, "big", signed=True) + b"\0\0\0\x07\xff\xff" + b"\0newer"
+        client.socket.sendall(len(body).to_bytes(4, "big") + body)
+        request = ApiVersionsRequest(version=0)
+        answer = client.receive(request)
+        assert (answer.header.correlation_id, answer.error_code) == (7, 35)
+        assert {one.api_key for one in answer.api_keys} == set(APIS)
+        assert client.call(request).error_code == 0, "the connection goes on"
