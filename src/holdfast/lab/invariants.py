@@ -20,7 +20,7 @@ from holdfast.lab.coordination import Coordination
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.replica import Replica
 from holdfast.lab.oracle import Oracle, Snapshot
-from holdfast.lab.verdict import findings, truth_of
+from holdfast.lab.verdict import findings
 from holdfast.rules.entry import Entry, Isolation
 from holdfast.rules.grace import NOTHING_COVERED
 from holdfast.rules.membership import Replica as Life
@@ -80,8 +80,7 @@ class Checker:
         return None
 
     def _finding(self, replica: Replica) -> Violation:
-        truth = truth_of(self.model.partition.history, replica.high_watermark)
-        finding = next(findings(replica, truth), None)
+        finding = next(findings(replica, self.oracle.at(replica.high_watermark)), None)
         if finding is None:
             return Violation(invariant="replicas", what=f"replica {replica.id} shows something else")
         what = f"replica {replica.id}: {finding.what}"

@@ -3,32 +3,17 @@
 Judged from what each replica shows, against the history that nobody compacts; never from a scenario's name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import OutcomeMissing
-from holdfast.lab.engines.model import Model, outcomes_of
+from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.replica import Replica
+from holdfast.lab.oracle import Oracle, Snapshot
 from holdfast.rules.entry import Entry, Isolation
-from holdfast.rules.lso import last_stable_offset
 from holdfast.rules.transaction import Outcome
 
 VARIANTS = ("tombstone", "aborted-to-committed", "committed-to-aborted", "stuck")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """What a reader of a log without compaction gets."""
-
-    last_stable_offset: int
-    newest: dict[str, Entry]
-    """Each key's newest committed record below the LSO, tombstones included."""
-    outcomes: dict[int, Outcome]
-
-    def value(self, key: str) -> str | None:
-        """The key's value, or None if it has none."""
-        newest = self.newest.get(key)
-        return None if newest is None else newest.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,28 +27,13 @@ class Finding:
     what: str
 
 
-def truth_of(history: Sequence[Entry], high_watermark: int) -> Truth:
-    """The truth up to a high watermark."""
-    outcomes = outcomes_of([entry for entry in history if entry.offset < high_watermark])
-    first_open = next((e.offset for e in history if outcomes.get(e.instance) is Outcome.OPEN), None)
-    end = last_stable_offset(high_watermark, first_open)
-    newest = {
-        entry.key: entry
-        for entry in history
-        if entry.offset < end
-        and entry.key is not None
-        and (not entry.transactional or outcomes[entry.instance] is Outcome.COMMITTED)
-    }
-    return Truth(last_stable_offset=end, newest=newest, outcomes=outcomes)
-
-
 def judge(model: Model) -> list[Finding]:
     """Every difference between the truth and a replica that is up and has caught up."""
     partition = model.partition
     if partition.leader_id is None:
         return []
     leader = partition.leader
-    truth = truth_of(partition.history, leader.high_watermark)
+    truth = Oracle(partition.history).at(leader.high_watermark)
     return [
         finding
         for replica in model.replicas.values()
@@ -74,7 +44,7 @@ def judge(model: Model) -> list[Finding]:
     ]
 
 
-def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
+def findings(replica: Replica, truth: Snapshot) -> Iterator[Finding]:
     """What one replica shows that is not so; a stuck one is not asked for more."""
     stable = replica.last_stable_offset
     if stable != truth.last_stable_offset:
@@ -103,11 +73,11 @@ def findings(replica: Replica, truth: Truth) -> Iterator[Finding]:
     table = replica.table()
     for key in sorted((table.keys() | truth.newest.keys()) - exposed):
         value = table[key].value if key in table else None
-        if value != truth.value(key):
+        if value != truth.table.get(key):
             yield _key_finding(replica, key, value, truth)
 
 
-def _key_finding(replica: Replica, key: str, value: str | None, truth: Truth) -> Finding:
+def _key_finding(replica: Replica, key: str, value: str | None, truth: Snapshot) -> Finding:
     newest = truth.newest.get(key)
     if newest is None:
         return Finding(replica=replica.id, about=key, variant=None, what=f"{key}={value} was never committed")

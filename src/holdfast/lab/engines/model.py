@@ -13,7 +13,7 @@ from holdfast.lab.engines.partition import Partition, StepError
 from holdfast.lab.engines.replica import Replica
 from holdfast.rules.entry import Entry
 from holdfast.rules.policy import CompactionConfig, Pass
-from holdfast.rules.transaction import NO_INSTANCE, Outcome
+from holdfast.rules.transaction import NO_INSTANCE
 
 POLICIES = ("kafka", "coordinated")
 REPLICAS_MAX = 9
@@ -241,14 +241,3 @@ def _in_transaction(entry: Entry, producer: TransactionalProducer) -> Entry:
         transactional=True,
         instance=producer.instance,
     )
-
-
-def outcomes_of(history: list[Entry]) -> dict[int, Outcome]:
-    """How every transaction instance really stands, by a history that nobody compacts."""
-    outcomes: dict[int, Outcome] = {}
-    for entry in history:
-        if entry.marker is not None:
-            outcomes[entry.instance] = entry.marker
-        elif entry.transactional:
-            outcomes.setdefault(entry.instance, Outcome.OPEN)
-    return outcomes
