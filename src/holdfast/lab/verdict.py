@@ -46,22 +46,12 @@ def judge(model: Model) -> list[Finding]:
 
 def findings(replica: Replica, truth: Snapshot) -> Iterator[Finding]:
     """What one replica shows that is not so; a stuck one is not asked for more."""
-    stable = replica.last_stable_offset
-    if stable != truth.last_stable_offset:
-        held = truth.last_stable_offset - stable
-        yield Finding(
-            replica=replica.id,
-            about="last stable offset",
-            variant="stuck" if held > 0 else None,
-            what=f"read_committed stands still at offset {stable}, though all up to "
-            f"{truth.last_stable_offset} is decided"
-            if held > 0
-            else f"read_committed runs ahead to {stable}; {truth.last_stable_offset} is still undecided",
-        )
+    if replica.last_stable_offset != truth.last_stable_offset:
+        yield _stable_finding(replica, truth.last_stable_offset)
         return
     exposed = set()
     for entry in replica.read(Isolation.READ_COMMITTED):
-        if entry.transactional and truth.outcomes.get(entry.instance) is Outcome.ABORTED:
+        if truth.outcomes.get(entry.instance) is Outcome.ABORTED:
             exposed.add(entry.key)
             yield Finding(
                 replica=replica.id,
@@ -75,6 +65,19 @@ def findings(replica: Replica, truth: Snapshot) -> Iterator[Finding]:
         value = table[key].value if key in table else None
         if value != truth.table.get(key):
             yield _key_finding(replica, key, value, truth)
+
+
+def _stable_finding(replica: Replica, right: int) -> Finding:
+    stable = replica.last_stable_offset
+    stuck = stable < right
+    what = (
+        f"read_committed stands still at offset {stable}, though all up to {right} is decided"
+        if stuck
+        else f"read_committed runs ahead to offset {stable}, though {right} is still undecided"
+    )
+    return Finding(
+        replica=replica.id, about="last stable offset", variant="stuck" if stuck else None, what=what
+    )
 
 
 def _key_finding(replica: Replica, key: str, value: str | None, truth: Snapshot) -> Finding:
