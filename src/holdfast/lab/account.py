@@ -254,13 +254,16 @@ def _look(replica: Replica, entry: Entry) -> Look:
     return Look.TOMBSTONE if entry.value is None else Look.VALUE
 
 
+def _entry_json(entry: Entry, cell: Cell) -> dict[str, Any]:
+    look = "value" if cell.look is Look.FILLER else cell.look.value
+    return {"offset": entry.offset, "look": look, "key": entry.key, "value": entry.value}
+
+
 def _replica_json(replica: Replica, strip: Strip) -> dict[str, Any]:
     return {
         "id": strip.replica,
         "state": strip.state,
-        "log": [
-            {"offset": cell.offset, "look": cell.look.value, "label": cell.label} for cell in strip.cells
-        ],
+        "log": [_entry_json(entry, cell) for entry, cell in zip(replica.entries, strip.cells, strict=True)],
         "last_stable_offset": strip.last_stable_offset,
         "high_watermark": strip.high_watermark,
         "log_end": strip.log_end,

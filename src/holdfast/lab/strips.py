@@ -112,11 +112,12 @@ def closing(account: Account) -> RenderableType:
         return Panel(body, title="AGREED", title_align="left", border_style="green", box=box.HEAVY)
     lines = [Text(f"Replica {finding.replica}: {finding.what}.") for finding in account.findings]
     lines += [Text(f"Replica {replica.id} stopped itself: {replica.halted}.") for replica in account.halted]
+    lines.append(Text(forgot, style="dim"))
+    if account.policy == "kafka":
+        name = account.scenario.name
+        lines.append(
+            Text(f"The same story, cured: holdfast lab run {name} --policy coordinated", style="dim")
+        )
     word, colon, variants = account.verdict.partition(":")
-    return Panel(
-        Group(*lines, Text(forgot, style="dim")),
-        title=f"{word.upper()}{colon}{variants}",
-        title_align="left",
-        border_style="red",
-        box=box.HEAVY,
-    )
+    title = f"{word.upper()}{colon}{variants}"
+    return Panel(Group(*lines), title=title, title_align="left", border_style="red", box=box.HEAVY)

@@ -13,8 +13,6 @@ from holdfast.lab.oracle import Oracle, Snapshot
 from holdfast.rules.entry import Entry, Isolation
 from holdfast.rules.transaction import Outcome
 
-VARIANTS = ("tombstone", "aborted-to-committed", "committed-to-aborted", "stuck")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

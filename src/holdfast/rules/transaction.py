@@ -62,14 +62,6 @@ class Instances:
         except KeyError:
             raise OutcomeMissing(f"no outcome is known of transaction instance {instance}") from None
 
-    def first_offset(self, instance: int) -> int:
-        """Where the instance begins in this partition."""
-        return self._first_offsets[instance]
-
-    def open_instances(self) -> list[int]:
-        """The undecided ones, oldest first."""
-        return [instance for instance, outcome in self._outcomes.items() if outcome is Outcome.OPEN]
-
     def forget(self, instance: int) -> None:
         """Let go of a decided instance, which only a pass below MXRO may do."""
         if self._outcomes.get(instance) is Outcome.OPEN:
