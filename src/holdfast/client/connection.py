@@ -46,6 +46,10 @@ class Connection:
         request.API_VERSION = self._version_for(request, versions)
         self._post(request)
 
+    def check_offers(self, request_class: Any, *, versions: tuple[int, int]) -> None:
+        """Raises UnsupportedVersion unless the broker takes such a request in one of these versions."""
+        self._version_for(request_class, versions)
+
     def close(self) -> None:
         """Ends the connection; calling it again does nothing."""
         if not self.closed:
@@ -69,12 +73,13 @@ class Connection:
 
     def _version_for(self, request: Any, versions: tuple[int, int]) -> int:
         theirs = self._versions.get(request.API_KEY)
+        name = request.name.removesuffix("Request")
         if theirs is None:
-            raise UnsupportedVersion(f"the broker at {self.address} does not offer {request.name}")
+            raise UnsupportedVersion(f"the broker at {self.address} does not offer {name}")
         version = min(versions[1], theirs[1])
         if version < max(versions[0], theirs[0]):
             raise UnsupportedVersion(
-                f"the broker at {self.address} speaks {request.name} versions {theirs[0]} to {theirs[1]}, "
+                f"the broker at {self.address} speaks {name} versions {theirs[0]} to {theirs[1]}, "
                 f"this client {versions[0]} to {versions[1]}: upgrade the older side"
             )
         return int(version)

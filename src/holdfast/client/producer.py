@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kafka.partitioner.default import murmur2
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from holdfast.client.cluster import Cluster
@@ -152,3 +153,8 @@ class Producer:
             if not answer.error_code:
                 return answer.producer_id, answer.producer_epoch
             patience.wait(refusal(answer.error_code, "asking for a producer id"))
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Where the Java client's partitioner puts a key."""
+    return int(murmur2(key) & 0x7FFF_FFFF) % partitions
