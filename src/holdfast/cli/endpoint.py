@@ -1,0 +1,76 @@
+"""Which cluster a command talks to, and what it says when that has no such topic."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.errors import HoldfastError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from holdfast.client.cluster import Cluster, Topic
+
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
+ANSWER_SECONDS_MAX = 10.0
+"""For a connection, for every answer, and for a leader that moves."""
+COMPLETION_SECONDS_MAX = 1.0
+
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap",
+    envvar="HOLDFAST_BOOTSTRAP",
+    default=BOOTSTRAP_DEFAULT,
+    show_default=True,
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help="Any Kafka cluster, by the address of one broker or several.",
+)
+
+
+@contextmanager
+def connect(bootstrap: str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator["Cluster"]:
+    """A client of the cluster; the first request connects."""
+    from holdfast.client.cluster import Cluster
+
+    with Cluster(bootstrap, client_id="holdfast-cli", timeout=seconds_max, patience_s=seconds_max) as cluster:
+        yield cluster
+
+
+def require_topic(cluster: "Cluster", name: str) -> "Topic":
+    """The topic, or an error that names what comes close."""
+    topic = cluster.metadata([name]).topics.get(name)
+    if topic is not None:
+        return topic
+    near = get_close_matches(name, cluster.metadata().topics, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`holdfast topic list` shows what there is"
+    raise UnknownTopicOrPartition(f"there is no topic {name!r} at {cluster.bootstrap}: {hint}")
+
+
+def require_partitions(topic: "Topic", wanted: tuple[int, ...]) -> list[int]:
+    """The partitions named, or all."""
+    for partition in wanted:
+        if partition not in topic.partitions:
+            raise UnknownTopicOrPartition(
+                f"{topic.name!r} has no partition {partition}: it has 0 to {len(topic.partitions) - 1}"
+            )
+    return sorted(set(wanted)) or sorted(topic.partitions)
+
+
+def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Topic names for the shell; none if the cluster does not answer at once."""
+    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
+    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+        return [name for name in sorted(cluster.metadata().topics) if name.startswith(incomplete)]
+    return []
+
+
+def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Group names for the shell, likewise."""
+    from holdfast.client.groups import list_groups
+
+    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
+    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+        return [group.name for group in list_groups(cluster) if group.name.startswith(incomplete)]
+    return []
