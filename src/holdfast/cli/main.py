@@ -11,8 +11,13 @@ from holdfast.errors import HoldfastError, UsageError
 
 # Command → module that holds it, imported only when it is called: `holdfast up` must start fast.
 COMMANDS = {
+    "completion": "Print the completion script of a shell.",
+    "consume": "Read records of a topic.",
+    "group": "Consumer groups: list, describe, reset.",
     "lab": "See Kafka's harm and the cure, step by step.",
     "log": "Look into log files.",
+    "produce": "Send records to a topic.",
+    "topic": "Topics: list, create, describe, delete, configure.",
     "up": "Serve the Kafka protocol from this machine.",
 }
 
