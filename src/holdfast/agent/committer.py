@@ -1,5 +1,6 @@
 """The serial step of the group commit: plan, make durable, record. Blocking; one thread calls it."""
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
 from holdfast.store import footer
 from holdfast.store.store import Store
+
+logger = logging.getLogger(__name__)
 
 FIRST_FRAME = 1
 
@@ -46,6 +49,7 @@ class Committer:
         self._topic_names: set[str] = set()
         self._next_frame = FIRST_FRAME
         self._is_current = False
+        self._is_failing = False
 
     def recover(self) -> int:
         """Apply the frames that the control plane has not seen and return how many there were."""
@@ -67,10 +71,17 @@ class Committer:
         try:
             if not self._is_current:
                 self.recover()
-            return self._commit(writes)
+            committed = self._commit(writes)
         except (StoreFailed, CommitRefused) as failure:
+            if not self._is_failing:
+                self._is_failing = True
+                logger.error("writes are refused until this is mended: %s", failure)
             error = StorageUnavailable(str(failure))
             return Committed(answers=[error] * len(writes), appended=[])
+        if self._is_failing:
+            self._is_failing = False
+            logger.info("writes are taken again")
+        return committed
 
     def _commit(self, writes: Sequence[Write]) -> Committed:
         plan = CommitPlan(
