@@ -78,6 +78,24 @@ def test_the_page_is_written(invoke: Invoke, tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_a_scenario_of_ones_own_is_run_from_its_file(invoke: Invoke, tmp_path: Path) -> None:
+    """A path ending in .scn is read as a scenario."""
+    path = tmp_path / "mine.scn"
+    path.write_text(
+        "produce K=V\nkill 3\nproduce K=W\nreturn 3\nawait-isr\nconsume-via 3\n", encoding="utf-8"
+    )
+    code, out, _ = invoke("run", str(path), "--json")
+    assert (code, json.loads(out)["scenario"]) == (0, "mine")
+
+
+def test_a_step_that_cannot_be_taken_names_its_line(invoke: Invoke, tmp_path: Path) -> None:
+    """A scenario that kills the dead is bad input."""
+    path = tmp_path / "dead.scn"
+    path.write_text("kill 3\nkill 3\n", encoding="utf-8")
+    code, _, err = invoke("run", str(path), "--json")
+    assert (code, err) == (2, "holdfast: scenario dead, line 2 (kill 3): replica 3 is down\n")
+
+
 def test_scenarios_are_listed(invoke: Invoke) -> None:
     """Names and titles, for people and for programs."""
     code, out, _ = invoke("list")
@@ -99,6 +117,8 @@ def test_scenarios_are_listed(invoke: Invoke) -> None:
         (["run", "tombstone", "--replicas", "many"], "'many' is not a valid integer"),
         (["run", "tombstone", "--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
         (["sweep", "--html", "/nowhere/at/all.html"], "cannot write /nowhere/at/all.html"),
+        (["run", "/nowhere/at/all.scn"], "cannot read /nowhere/at/all.scn"),
+        (["run", "mixed-sources", "--replicas", "9"], "no replica can join 9 replicas"),
         (["run"], "Missing argument 'SCENARIO'"),
         (["dance"], "No such command 'dance'"),
     ],

@@ -133,3 +133,9 @@ def test_a_count_of_replicas_that_cannot_be_is_refused(replicas: int) -> None:
     """One to nine."""
     with pytest.raises(UsageError, match="--replicas takes a number from 1 to 9"):
         library.load("tombstone", replicas=replicas)
+
+
+def test_a_scenario_in_which_nothing_happens_is_refused() -> None:
+    """A header alone is no story."""
+    with pytest.raises(UsageError, match="nothing happens"):
+        parse("empty", "title Nothing\nreplicas 3\n# a comment")

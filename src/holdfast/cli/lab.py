@@ -74,7 +74,7 @@ def run(
     as_json: bool,
     html_path: Path | None,
 ) -> None:
-    """Run SCENARIO step by step and judge what the replicas show.
+    """Run SCENARIO, a name or a .scn file, step by step and judge what the replicas show.
 
     Exit code 0: all replicas agree with what was written; 1: they do not, or one stopped itself.
     """

@@ -65,6 +65,8 @@ def parse(name: str, text: str, *, replicas: int | None = None) -> Scenario:
         reader.read_header(number, row)
     reader.choose_replicas(replicas)
     lines = [reader.read_line(number, row, remark) for number, row, remark in rows]
+    if not any(lines):
+        raise UsageError(f"scenario {name}: nothing happens in it")
     return Scenario(
         name=name,
         title=reader.title or name,
@@ -171,8 +173,12 @@ class _Reader:
         return int(match[1]) * _UNITS_MS[match[2]]
 
     def replica(self, word: str) -> int:
-        number = self.replicas + 1 if word == "new" else self.count(word, REPLICAS_MAX)
-        if number > REPLICAS_MAX or (word != "new" and number > self.replicas):
+        if word == "new":
+            if self.replicas == REPLICAS_MAX:
+                raise self.fail(f"no replica can join {REPLICAS_MAX} replicas")
+            return self.replicas + 1
+        number = self.count(word, REPLICAS_MAX)
+        if number > self.replicas:
             raise self.fail(f"replica {word} needs more than {self.replicas} replicas")
         return number
 
