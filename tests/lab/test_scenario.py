@@ -1,9 +1,11 @@
 """The scenario language: what it reads, and how it refuses what it cannot read."""
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
-from holdfast.lab import library, steps
+from holdfast.lab import account, library, steps
 from holdfast.lab.scenario import parse
 from holdfast.rules.entry import Isolation
 from holdfast.rules.policy import DAY_MS, HOUR_MS, NEVER_MS
@@ -139,3 +141,74 @@ def test_a_scenario_in_which_nothing_happens_is_refused() -> None:
     """A header alone is no story."""
     with pytest.raises(UsageError, match="nothing happens"):
         parse("empty", "title Nothing\nreplicas 3\n# a comment")
+
+
+WORDS = [
+    *(
+        "produce",
+        "delete",
+        "begin",
+        "commit",
+        "abort",
+        "kill",
+        "return",
+        "lag",
+        "await-isr",
+        "fetch",
+        "join",
+        "leave",
+    ),
+    *(
+        "force-leader",
+        "advance",
+        "clean",
+        "settle",
+        "churn",
+        "consume-via",
+        "set",
+        "replicas",
+        "by",
+        "every",
+        "on",
+    ),
+    *("K=V", "K", "p", "1", "2", "3", "4", "new", "0", "-1", "13h", "5ms", "never", "read_committed", "0.5"),
+    *("delete.retention.ms", "segment.batches", "min.cleanable.dirty.ratio"),
+]
+lines = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), max_size=12).map(
+    "\n".join
+)
+
+
+@settings(derandomize=True, max_examples=400, deadline=None)
+@given(text=lines | st.text(max_size=80), policy=st.sampled_from(["kafka", "coordinated"]))
+def test_any_text_is_run_or_refused(text: str, policy: str) -> None:
+    """Whatever stands in a file, the answer is an account or a UsageError."""
+    try:
+        scenario = parse("any", text)
+        told = account.run(scenario, policy=policy)
+    except UsageError:
+        return
+    assert len(told.frames) == len(scenario.lines)
+
+
+SENTENCES = [
+    *("produce K=V", "delete K", "begin p", "produce K=W by p", "delete K by p", "commit p", "abort p"),
+    *("kill 1", "return 1", "kill 2", "return 2", "kill 3", "return 3", "lag 2", "await-isr", "fetch 3 1"),
+    *("force-leader 2", "join new", "leave new", "advance 5h", "clean", "settle 1", "churn 2 every 5h"),
+    "consume-via 2",
+]
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(story=st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=25))
+@example(story=["kill 3", "kill 2", "kill 1", "return 3"])
+def test_any_story_is_told_to_its_end_or_refused(story: list[str]) -> None:
+    """Sensible lines in any order: every step that can be taken has its sentence, under both policies."""
+    for policy in ("kafka", "coordinated"):
+        told = account.begin(parse("any", "\n".join(story)), policy=policy)
+        try:
+            for frame in account.advance(told):
+                assert frame.sentence
+        except UsageError:
+            continue
+        assert told.as_json()["halted"] is False

@@ -101,8 +101,12 @@ def _tell_kill(happening: Happening) -> str:
 
 def _tell_return(happening: Happening) -> str:
     number = _replica(happening)
-    behind = happening.model.partition.leader.log_end - happening.model.replicas[number].log_end
-    return f"Replica {number} is back with the log that it had, {behind} offsets behind."
+    partition = happening.model.partition
+    back = f"Replica {number} is back with the log that it had"
+    if partition.leader_id is None:
+        return f"{back}, but nobody who was in sync is up to lead."
+    behind = partition.leader.log_end - happening.model.replicas[number].log_end
+    return f"{back}, {behind} offset{'s' if behind != 1 else ''} behind."
 
 
 def _tell_lag(happening: Happening) -> str:
