@@ -8,6 +8,7 @@ from uuid import uuid4
 from holdfast.agent.catalog import Catalog, check_name
 from holdfast.agent.committer import Committer
 from holdfast.agent.connection import Connection
+from holdfast.agent.counters import Counters
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.fetch_plan import PartitionReader
 from holdfast.agent.group_commit import GroupCommit
@@ -48,10 +49,12 @@ class Agent:
         self.reader = PartitionReader(self.plane, self.store)
         self.waiters = Waiters()
         self.connections: set[Connection] = set()
+        self.counters = Counters()
         self.commits = GroupCommit(
             committer,
             queue_bytes_max=settings.commit_queue_bytes_max,
             on_appended=self.waiters.wake,
+            counters=self.counters,
         )
         self.producer_ids = ProducerIds(self.plane, self.commits)
         self.commits.start()

@@ -51,6 +51,11 @@ class Committer:
         self._is_current = False
         self._is_failing = False
 
+    @property
+    def last_frame(self) -> int:
+        """The newest frame that is recorded; 0 before the first."""
+        return self._next_frame - 1
+
     def recover(self) -> int:
         """Apply the frames that the control plane has not seen and return how many there were."""
         replayed = 0

@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._agent.connections.add(self)
+        self._agent.counters.connections_accepted += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Part of the protocol of asyncio: nobody is left to answer."""
@@ -166,6 +167,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, why: str) -> None:
         peer = self._transport.get_extra_info("peername") if self._transport is not None else None
         logger.warning("closing the connection from %s: %s", peer, why)
+        self._agent.counters.connections_refused += 1
         self._waiting.clear()
         if self._transport is not None:
             self._transport.abort()
@@ -192,6 +194,9 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _start(self, api: Api, request: Request) -> None:
+        counters = self._agent.counters
+        counters.requests[request.key] += 1
+        counters.request_bytes[request.key] += len(request.body)
         self._overlapping = api.may_overlap
         answer: list[Payload | None] = [None]
         self._answers.append(answer)
@@ -205,8 +210,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse("internal error")
             return
         if not isinstance(result, Awaitable):
-            answer[0] = result
-            self._flush()
+            self._settle(answer, request, result)
             return
         task = asyncio.ensure_future(result)
         self._tasks.add(task)
@@ -220,13 +224,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         failure = task.exception()
         if failure is None:
-            answer[0] = task.result()
-            self._flush()
+            self._settle(answer, request, task.result())
             self._pump()
             return
         if not isinstance(failure, HoldfastError):
             logger.error("request %d v%d failed", request.key, request.version, exc_info=failure)
         self._refuse(str(failure))
+
+    def _settle(self, answer: list[Payload | None], request: Request, payload: Payload) -> None:
+        self._agent.counters.answer_bytes[request.key] += sum(map(len, payload))
+        answer[0] = payload
+        self._flush()
 
     def _flush(self) -> None:
         """Send the answers that are next in order."""

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from holdfast.agent.committer import Committed, Committer, Write
+from holdfast.agent.counters import Counters
 from holdfast.agent.plan import PartitionKey
 from holdfast.errors import StorageUnavailable
 
@@ -27,10 +29,12 @@ class GroupCommit:
         *,
         queue_bytes_max: int,
         on_appended: Callable[[Sequence[PartitionKey]], None],
+        counters: Counters,
     ) -> None:
         self._committer = committer
         self._queue_bytes_max = queue_bytes_max
         self._on_appended = on_appended
+        self._counters = counters
         self._loop = asyncio.get_running_loop()
         self._queue: list[tuple[Write, asyncio.Future[object]]] = []
         self._queued_bytes = 0
@@ -60,6 +64,21 @@ class GroupCommit:
         """Whether more may be submitted."""
         return self._queued_bytes <= self._queue_bytes_max
 
+    @property
+    def queued_writes(self) -> int:
+        """Writes that wait for the commit under way to end."""
+        return len(self._queue)
+
+    @property
+    def queued_bytes(self) -> int:
+        """What they weigh."""
+        return self._queued_bytes
+
+    @property
+    def last_frame(self) -> int:
+        """The newest frame that is recorded; 0 before the first."""
+        return self._committer.last_frame
+
     def call_when_room(self, callback: Callable[[], None]) -> None:
         """Call back once, when there is room again."""
         self._waiting_for_room[callback] = None
@@ -81,7 +100,13 @@ class GroupCommit:
                 if not self._queue:
                     return
                 group = self._take()
+            begun = time.perf_counter()
             committed = self._commit([write for write, _ in group])
+            self._counters.commit_seconds.observe(time.perf_counter() - begun)
+            self._counters.commit_writes += len(group)
+            # A write alone may be refused for many reasons; this one hits the whole group.
+            if isinstance(committed.answers[0], StorageUnavailable):
+                self._counters.commit_failures += 1
             futures = [future for _, future in group]
             self._loop.call_soon_threadsafe(self._deliver, futures, committed)
 
