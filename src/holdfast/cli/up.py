@@ -43,7 +43,8 @@ def up(data: Path, listen: str, partitions: int) -> None:
     settings = Settings(data=data, host=host, port=port, default_partitions=partitions)
 
     def announce(host: str, port: int) -> None:
-        click.echo(f"holdfast is listening on {host}:{port}, data in {data.resolve()}")
+        shown = f"[{host}]" if ":" in host else host
+        click.echo(f"holdfast is listening on {shown}:{port}, data in {data.resolve()}")
 
     asyncio.run(serve(settings, on_ready=announce))
 
