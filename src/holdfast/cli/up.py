@@ -2,11 +2,12 @@
 
 import asyncio
 import ipaddress
-import logging
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import click
 
+from holdfast.cli import logs
 from holdfast.errors import UsageError
 
 
@@ -32,34 +33,48 @@ from holdfast.errors import UsageError
     show_default=True,
     help="Partitions of a topic that comes into being when a client asks for it.",
 )
-def up(data: Path, listen: str, partitions: int) -> None:
+@click.option(
+    "--admin",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Loopback address of /status and /metrics; DATA/admin.json says which port it became.",
+)
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
+def up(data: Path, listen: str, partitions: int, admin: str, log_format: str) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
+    from holdfast.admin.service import admin_service
+    from holdfast.agent.agent import Agent
     from holdfast.agent.server import serve
     from holdfast.agent.settings import Settings
 
     host, port = parse_address(listen)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    admin_host, admin_port = parse_address(admin, option="--admin")
+    logs.set_up(log_format)
     settings = Settings(data=data, host=host, port=port, default_partitions=partitions)
 
     def announce(host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"holdfast is listening on {shown}:{port}, data in {data.resolve()}")
 
-    asyncio.run(serve(settings, on_ready=announce))
+    def alongside(agent: Agent) -> AbstractAsyncContextManager[None]:
+        return admin_service(agent, host=admin_host, port=admin_port)
+
+    asyncio.run(serve(settings, on_ready=announce, alongside=alongside))
 
 
-def parse_address(address: str) -> tuple[str, int]:
+def parse_address(address: str, *, option: str = "--listen") -> tuple[str, int]:
     """Host and port; only loopback, because there is no authentication yet."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"--listen takes HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
+        raise UsageError(f"{option} takes HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
     # Clients are told this address: a name may resolve to [::1] for them and to 127.0.0.1 for us.
     host = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        raise UsageError(f"--listen takes an IP address or localhost, not {host!r}") from None
+        raise UsageError(f"{option} takes an IP address or localhost, not {host!r}") from None
     if not is_loopback:
         raise UsageError(f"{host} is not a loopback address: anybody could read and write there")
     return host, int(port)

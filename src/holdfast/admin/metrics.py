@@ -1,0 +1,80 @@
+"""The metrics of a running agent; `docs/metrics.md` lists them, and a test holds it to that."""
+
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from kafka.protocol.api_key import ApiKey
+
+from holdfast.admin import process
+from holdfast.admin.prometheus import Family, counter, counters, gauge, histogram
+from holdfast.agent.agent import Agent
+
+_NAMES = {int(key): key.name for key in ApiKey}
+
+
+def families(agent: Agent) -> Iterator[Family]:
+    """Everything that is told, read at this moment."""
+    yield gauge("holdfast_build_info", "The version that runs.", 1, (("version", version("holdfast")),))
+    yield from _clients(agent)
+    yield from _commits(agent)
+    topics = agent.catalog.all()
+    yield gauge("holdfast_topics", "Topics.", len(topics))
+    yield gauge("holdfast_partitions", "Partitions.", sum(topic.partitions for topic in topics))
+    yield from process.families()
+
+
+def _clients(agent: Agent) -> Iterator[Family]:
+    counts = agent.counters
+    yield gauge("holdfast_connections", "Open client connections.", len(agent.connections))
+    yield counter(
+        "holdfast_connections_accepted_total", "Connections that clients opened.", counts.connections_accepted
+    )
+    yield counter(
+        "holdfast_connections_refused_total",
+        "Connections closed because of what the client sent, or of a failure of ours.",
+        counts.connections_refused,
+    )
+    yield counter("holdfast_produce_requests_total", "Produce requests.", counts.requests[ApiKey.Produce])
+    yield counter(
+        "holdfast_produce_bytes_total", "Bytes of produce requests.", counts.request_bytes[ApiKey.Produce]
+    )
+    yield counter("holdfast_fetch_requests_total", "Fetch requests.", counts.requests[ApiKey.Fetch])
+    yield counter("holdfast_fetch_bytes_total", "Bytes of fetch answers.", counts.answer_bytes[ApiKey.Fetch])
+    yield counters("holdfast_requests_total", "Requests by Kafka API.", "api", _by_api(counts.requests))
+    yield counters(
+        "holdfast_request_bytes_total",
+        "Bytes of requests by Kafka API.",
+        "api",
+        _by_api(counts.request_bytes),
+    )
+    yield counters(
+        "holdfast_response_bytes_total", "Bytes of answers by Kafka API.", "api", _by_api(counts.answer_bytes)
+    )
+
+
+def _commits(agent: Agent) -> Iterator[Family]:
+    seconds = agent.counters.commit_seconds
+    yield histogram(
+        "holdfast_commit_seconds",
+        "Duration of group commits, from taking the queue to the record in the control plane.",
+        bounds=seconds.bounds,
+        counts=list(seconds.counts),
+        total=seconds.total,
+    )
+    yield counter(
+        "holdfast_commit_writes_total",
+        "Writes in group commits, refused ones included.",
+        agent.counters.commit_writes,
+    )
+    yield counter(
+        "holdfast_commit_failures_total",
+        "Group commits of which nothing was acknowledged.",
+        agent.counters.commit_failures,
+    )
+    yield gauge("holdfast_commit_queue_writes", "Writes that wait for a commit.", agent.commits.queued_writes)
+    yield gauge("holdfast_commit_queue_bytes", "Bytes that wait for a commit.", agent.commits.queued_bytes)
+    yield gauge("holdfast_last_frame", "Number of the newest frame.", agent.commits.last_frame)
+
+
+def _by_api(counts: list[int]) -> Iterator[tuple[str, int]]:
+    return ((_NAMES.get(key, str(key)), number) for key, number in enumerate(counts) if number)

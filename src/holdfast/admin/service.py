@@ -1,0 +1,57 @@
+"""The admin service beside an agent, and the file that says where it listens."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from holdfast.admin import metrics, prometheus
+from holdfast.admin.client import ADDRESS_FILE
+from holdfast.admin.http import JSON, HttpService, Response
+from holdfast.admin.status import status
+from holdfast.agent.agent import Agent
+from holdfast.errors import UnknownTopicOrPartition
+
+ATTEMPTS_MAX = 3
+
+
+@asynccontextmanager
+async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[None]:
+    """Serves /status and /metrics; DATA/admin.json says where, for as long as it does."""
+
+    async def get_status() -> Response:
+        found = await asyncio.to_thread(_read_status, agent)
+        return Response(content_type=JSON, body=json.dumps(found).encode() + b"\n")
+
+    async def get_metrics() -> Response:
+        page = prometheus.render(metrics.families(agent))
+        return Response(content_type=prometheus.CONTENT_TYPE, body=page)
+
+    routes = {"/status": get_status, "/metrics": get_metrics}
+    async with HttpService(routes, host=host, port=port) as service:
+        file = agent.settings.data / ADDRESS_FILE
+        _write_address(file, host, service.port)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _read_status(agent: Agent) -> dict[str, object]:
+    """A topic may go away between the list and the look at its partitions: look again."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return status(agent)
+        except UnknownTopicOrPartition:
+            continue
+    return status(agent)
+
+
+def _write_address(file: Path, host: str, port: int) -> None:
+    """All of it or nothing: somebody may be reading. No sync, since it means nothing after a crash."""
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    draft = file.with_suffix(".tmp")
+    draft.write_text(json.dumps({"address": address, "pid": os.getpid()}) + "\n")
+    draft.rename(file)

@@ -1,0 +1,33 @@
+"""What `holdfast status` tells of a running agent."""
+
+import os
+from importlib.metadata import version
+
+from holdfast.admin import process
+from holdfast.agent.agent import NODE_ID, Agent
+
+
+def status(agent: Agent) -> dict[str, object]:
+    """One JSON object. Asks the control plane for every partition: not for the event loop's thread."""
+    topics = agent.catalog.all()
+    bounds = [
+        agent.plane.find_bounds(topic.topic_id, partition)
+        for topic in topics
+        for partition in range(topic.partitions)
+    ]
+    return {
+        "version": version("holdfast"),
+        "cluster_id": str(agent.cluster_id),
+        "pid": os.getpid(),
+        "data": str(agent.settings.data.resolve()),
+        "uptime_seconds": round(process.uptime_seconds(), 3),
+        "resident_memory_bytes": process.resident_bytes(),
+        "nodes": [{"id": NODE_ID, "address": f"{agent.host}:{agent.port}"}],
+        "topics": len(topics),
+        "partitions": len(bounds),
+        "log_start_sum": sum(each.start for each in bounds),
+        "log_end_sum": sum(each.end for each in bounds),
+        "last_frame": agent.commits.last_frame,
+        "commit_queue": {"writes": agent.commits.queued_writes, "bytes": agent.commits.queued_bytes},
+        "connections": len(agent.connections),
+    }

@@ -1,0 +1,51 @@
+"""`holdfast status`: how a running Holdfast is."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli import present
+from holdfast.cli.present import json_option
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("holdfast-data"),
+    show_default=True,
+    help="The data directory of a Holdfast on this machine.",
+)
+@click.option("--admin", metavar="HOST:PORT", help="The address of its admin service, instead of --data.")
+@json_option
+def status(data: Path, admin: str | None, as_json: bool) -> None:
+    """Show version, nodes, topics and load of a running Holdfast."""
+    from holdfast.admin.client import find_address, get_json
+    from holdfast.client.cluster import parse_bootstrap
+
+    address = find_address(data) if admin is None else str(parse_bootstrap(admin)[0])
+    found = get_json(address, "/status")
+    if as_json:
+        present.print_json(found)
+    else:
+        present.print_facts(_facts(found))
+
+
+def _facts(found: dict[str, Any]) -> dict[str, object]:
+    queue = found["commit_queue"]
+    return {
+        "version": found["version"],
+        "cluster": found["cluster_id"],
+        "nodes": ", ".join(f"{node['id']} at {node['address']}" for node in found["nodes"]),
+        "data": found["data"],
+        "process": found["pid"],
+        "up for": timedelta(seconds=round(found["uptime_seconds"])),
+        "memory": f"{found['resident_memory_bytes'] / 2**20:,.0f} MiB",
+        "topics": f"{found['topics']:,} with {present.count(found['partitions'], 'partition')}",
+        "offsets": f"{found['log_end_sum'] - found['log_start_sum']:,} between log starts and ends",
+        "last frame": f"{found['last_frame']:,}",
+        "commit queue": f"{present.count(queue['writes'], 'write')}, {present.count(queue['bytes'], 'byte')}",
+        "connections": found["connections"],
+    }
