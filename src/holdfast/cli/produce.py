@@ -1,10 +1,7 @@
 """`holdfast produce`: lines, values or JSON objects become records."""
 
-import random
 import sys
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from io import BufferedReader
 from typing import TYPE_CHECKING
 
@@ -16,14 +13,10 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.record_format import GivenRecord
-    from holdfast.client.cluster import Topic
     from holdfast.client.producer import Producer
-    from holdfast.records.record import Record
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"all": -1, "1": 1, "0": 0}
-STICKY_BYTES = 16 << 10
-"""So much without keys goes to one partition before the next has its turn, as with Kafka's clients."""
 
 Given = Iterable[list["GivenRecord"]]
 
@@ -64,7 +57,7 @@ def produce(
     With --json each line is an object with any of key, value, headers, partition and timestamp, as
     `holdfast consume --json` prints them. A line that is wrong ends it; what stands before is sent.
     """
-    from holdfast.cli.record_input import RecordForm, read_records
+    from holdfast.cli.record_input import RecordForm, Spread, read_records
     from holdfast.client.producer import Producer
     from holdfast.records.batch import Codec
 
@@ -94,38 +87,6 @@ def produce(
                 producer.send(spread.assign(records))
         finally:
             _report(producer, topic, as_json=as_json)
-
-
-class Spread:
-    """Where each record goes: as asked, by its key as Kafka's clients do it, else to each in turn."""
-
-    def __init__(self, topic: "Topic") -> None:
-        self._topic = topic
-        # Many commands of one record each must not all meet in the first partition.
-        self._keyless_bytes = random.randrange(len(topic.partitions)) * STICKY_BYTES
-
-    def assign(self, given: Sequence["GivenRecord"]) -> "dict[int, list[Record]]":
-        """The records by partition; one without a time gets the present one."""
-        now_ms = time.time_ns() // 1_000_000
-        chosen: dict[int, list[Record]] = {}
-        for each in given:
-            stamped = (
-                each.record if each.record.timestamp_ms >= 0 else replace(each.record, timestamp_ms=now_ms)
-            )
-            chosen.setdefault(self._choose(each), []).append(stamped)
-        return chosen
-
-    def _choose(self, given: "GivenRecord") -> int:
-        from holdfast.client.producer import partition_of_key
-
-        if given.partition is not None:
-            return require_partitions(self._topic, (given.partition,))[0]
-        count = len(self._topic.partitions)
-        if given.record.key is not None:
-            return partition_of_key(given.record.key, count)
-        turn = self._keyless_bytes // STICKY_BYTES
-        self._keyless_bytes += len(given.record.value or b"")
-        return turn % count
 
 
 def _check(
