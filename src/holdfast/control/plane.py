@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from holdfast.rules.producer import ProducerState
-from holdfast.store.footer import Change
+from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 
@@ -49,6 +49,15 @@ class GroupOffset:
     offset: int
     leader_epoch: int
     metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group that has been saved, or that has at least committed a position."""
+
+    group: str
+    protocol_type: str
+    members: int
 
 
 class ControlPlane(Protocol):
@@ -105,6 +114,14 @@ class ControlPlane(Protocol):
 
     def find_group_offsets(self, group: str) -> list[GroupOffset]:
         """All positions that a group has committed."""
+        ...
+
+    def find_group(self, group: str) -> GroupSaved | None:
+        """A group as its last rebalance left it; None if it never had members, or was deleted."""
+        ...
+
+    def list_groups(self) -> list[ListedGroup]:
+        """All groups by name."""
         ...
 
     def close(self) -> None:

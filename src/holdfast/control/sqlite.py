@@ -12,11 +12,12 @@ from importlib import resources
 from pathlib import Path
 from uuid import UUID
 
-from holdfast.control.plane import Extent, GroupOffset, LogBounds, Topic
+from holdfast.control.plane import Extent, GroupOffset, ListedGroup, LogBounds, Topic
 from holdfast.control.sqlite_apply import FrameApplier, decode_producer
 from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
 from holdfast.rules.producer import ProducerState
-from holdfast.store.footer import Change
+from holdfast.store import footer
+from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 EXTENTS_PER_PLAN_MAX = 256
@@ -142,6 +143,26 @@ class SqliteControlPlane:
             )
             for topic_id, partition, offset, leader_epoch, metadata in rows
         ]
+
+    def find_group(self, group: str) -> GroupSaved | None:
+        """A group as its last rebalance left it."""
+        row = self._reader.execute(
+            "SELECT saved FROM consumer_groups WHERE group_id = ?", (group,)
+        ).fetchone()
+        if row is None:
+            return None
+        (saved,) = footer.decode(row[0])
+        assert isinstance(saved, GroupSaved)
+        return saved
+
+    def list_groups(self) -> list[ListedGroup]:
+        """All groups by name, those included that only have positions."""
+        rows = self._reader.execute(
+            "SELECT group_id, protocol_type, members FROM consumer_groups"
+            " UNION ALL SELECT DISTINCT group_id, '', 0 FROM group_offsets"
+            " WHERE group_id NOT IN (SELECT group_id FROM consumer_groups) ORDER BY group_id"
+        )
+        return [ListedGroup(group=row[0], protocol_type=row[1], members=row[2]) for row in rows]
 
     def close(self) -> None:
         """Close all connections; the last one folds the WAL into the file."""

@@ -9,10 +9,14 @@ from uuid import UUID
 
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.store import footer
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
+    GroupDeleted,
     GroupOffsetCommitted,
+    GroupOffsetDeleted,
+    GroupSaved,
     ProducerAdvanced,
     ProducerIdsAllotted,
     TopicCreated,
@@ -35,6 +39,9 @@ class FrameApplier:
             ProducerAdvanced: self._advance_producer,
             ProducerIdsAllotted: self._allot_producer_ids,
             GroupOffsetCommitted: self._commit_group_offset,
+            GroupOffsetDeleted: self._delete_group_offset,
+            GroupSaved: self._save_group,
+            GroupDeleted: self._delete_group,
         }
 
     def checkpoint(self) -> Checkpoint | None:
@@ -171,6 +178,32 @@ class FrameApplier:
                 change.committed_ms,
             ),
         )
+
+    def _delete_group_offset(self, change: GroupOffsetDeleted, frame: StoredFrame) -> None:
+        self._writer.execute(
+            "DELETE FROM group_offsets WHERE group_id = ? AND topic = ? AND partition = ?",
+            (change.group, self._topic_rows.get(change.topic_id), change.partition),
+        )
+
+    def _save_group(self, change: GroupSaved, frame: StoredFrame) -> None:
+        saved = self._writer.execute(
+            "INSERT INTO consumer_groups VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET generation = excluded.generation, protocol_type = excluded.protocol_type,"
+            " members = excluded.members, saved = excluded.saved WHERE generation <= excluded.generation",
+            (
+                change.group,
+                change.generation,
+                change.protocol_type,
+                len(change.members),
+                footer.encode([change]),
+            ),
+        ).rowcount
+        if saved != 1:
+            raise CommitRefused(f"group {change.group!r} is past generation {change.generation}")
+
+    def _delete_group(self, change: GroupDeleted, frame: StoredFrame) -> None:
+        self._writer.execute("DELETE FROM consumer_groups WHERE group_id = ?", (change.group,))
+        self._writer.execute("DELETE FROM group_offsets WHERE group_id = ?", (change.group,))
 
     def _topic_row(self, topic_id: UUID) -> int:
         try:
