@@ -4,16 +4,35 @@ import socket
 import struct
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
@@ -35,15 +54,23 @@ __all__ = [
     "RESPONSES",
     "ApiVersionsRequest",
     "CreateTopicsRequest",
+    "DeleteGroupsRequest",
+    "DescribeGroupsRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
+    "HeartbeatRequest",
     "InitProducerIdRequest",
+    "JoinGroupRequest",
+    "LeaveGroupRequest",
+    "ListGroupsRequest",
     "ListOffsetsRequest",
     "MetadataRequest",
     "OffsetCommitRequest",
+    "OffsetDeleteRequest",
     "OffsetFetchRequest",
     "ProduceRequest",
     "RawClient",
+    "SyncGroupRequest",
     "decode",
     "encode",
 ]
@@ -58,9 +85,17 @@ RESPONSES: dict[int, Any] = {
         OffsetCommitResponse,
         OffsetFetchResponse,
         FindCoordinatorResponse,
+        JoinGroupResponse,
+        HeartbeatResponse,
+        LeaveGroupResponse,
+        SyncGroupResponse,
+        DescribeGroupsResponse,
+        ListGroupsResponse,
         ApiVersionsResponse,
         CreateTopicsResponse,
         InitProducerIdResponse,
+        DeleteGroupsResponse,
+        OffsetDeleteResponse,
     )
 }
 REQUESTS: dict[int, Any] = {
@@ -73,9 +108,17 @@ REQUESTS: dict[int, Any] = {
         OffsetCommitRequest,
         OffsetFetchRequest,
         FindCoordinatorRequest,
+        JoinGroupRequest,
+        HeartbeatRequest,
+        LeaveGroupRequest,
+        SyncGroupRequest,
+        DescribeGroupsRequest,
+        ListGroupsRequest,
         ApiVersionsRequest,
         CreateTopicsRequest,
         InitProducerIdRequest,
+        DeleteGroupsRequest,
+        OffsetDeleteRequest,
     )
 }
 

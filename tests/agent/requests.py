@@ -118,13 +118,14 @@ def list_offsets(topic: str, times: dict[int, int], *, version: int = 7) -> Any:
 
 def commit_offset(
     group: str,
-    topic: str,
+    topic: str | UUID,
     offset: int,
     *,
     metadata: str | None = "",
     version: int = 8,
     partition: int = 0,
     generation: int = -1,
+    member_id: str = "",
 ) -> Any:
     """One position of a group."""
     wanted: Any = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -138,17 +139,21 @@ def commit_offset(
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
-        member_id="",
-        topics=[wanted(name=topic, partitions=[part], version=version)],
+        member_id=member_id,
+        topics=[wanted(**named(topic, "name"), partitions=[part], version=version)],
         version=version,
     )
 
 
-def fetch_offset(group: str, topic: str, *, version: int = 8, partition: int = 0) -> Any:
+def fetch_offset(group: str, topic: str | UUID, *, version: int = 8, partition: int = 0) -> Any:
     """One position of a group, in the form that the version has."""
     if version >= 8:
         wanted: Any = OffsetFetchRequest.OffsetFetchRequestGroup
-        topics = [wanted.OffsetFetchRequestTopics(name=topic, partition_indexes=[partition], version=version)]
+        topics = [
+            wanted.OffsetFetchRequestTopics(
+                **named(topic, "name"), partition_indexes=[partition], version=version
+            )
+        ]
         groups = [wanted(group_id=group, member_id=None, member_epoch=-1, topics=topics, version=version)]
         return OffsetFetchRequest(groups=groups, require_stable=False, version=version)
     topics = [
@@ -158,5 +163,5 @@ def fetch_offset(group: str, topic: str, *, version: int = 8, partition: int = 0
 
 
 def named(topic: str | UUID, field: str) -> dict[str, Any]:
-    """A topic by name or by id, as versions from 13 on want it."""
+    """A topic by name or by id, as new versions want it."""
     return {"topic_id": topic} if isinstance(topic, UUID) else {field: topic}

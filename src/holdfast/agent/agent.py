@@ -12,6 +12,7 @@ from holdfast.agent.counters import Counters
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.fetch_plan import PartitionReader
 from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.settings import Settings
 from holdfast.agent.topic_config import check_configs
@@ -57,6 +58,13 @@ class Agent:
             counters=self.counters,
         )
         self.producer_ids = ProducerIds(self.plane, self.commits)
+        self.groups = Coordinator(
+            self.plane,
+            self.commits,
+            limits=settings.groups,
+            now_ms=monotonic_ms,
+            wall_ms=wall_clock_ms,
+        )
         self.commits.start()
 
     async def create_topic(
@@ -80,6 +88,7 @@ class Agent:
     async def stop(self) -> None:
         """Answer what is under way, within a limit, then close everything."""
         self.waiters.wake_all()
+        self.groups.stop()
         for connection in self.connections:
             connection.drain()
         await _wait_until(
@@ -105,3 +114,8 @@ async def _wait_until(condition: Callable[[], bool], *, seconds_max: float) -> N
 def wall_clock_ms() -> int:
     """Milliseconds since 1970, as record timestamps are."""
     return time.time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that only ever go forward, for deadlines."""
+    return time.monotonic_ns() // 1_000_000

@@ -41,6 +41,7 @@ class Connection(asyncio.BufferedProtocol):
         self._agent = agent
         self._scratch = memoryview(scratch)
         self._transport: asyncio.Transport | None = None
+        self._client_host = ""
         self._partial_size = b""
         self._body: bytearray | None = None
         self._body_bytes = 0
@@ -58,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         """Part of the protocol of asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._client_host = str(peer[0]) if peer else ""
         self._agent.connections.add(self)
         self._agent.counters.connections_accepted += 1
 
@@ -159,7 +162,12 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(f"a request that is not served: {failure!r}")
             return
         request = Request(
-            key=key, version=version, correlation_id=correlation_id, client_id=client_id, body=rest
+            key=key,
+            version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+            body=rest,
+            client_host=self._client_host,
         )
         self._waiting.append((api, request))
         self._waiting_bytes += len(rest)

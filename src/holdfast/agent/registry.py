@@ -29,6 +29,7 @@ class Request:
     correlation_id: int
     client_id: str | None
     body: memoryview
+    client_host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Api:
 
 
 Handler = Callable[["Agent", Request], "Payload | Awaitable[Payload]"]
-MessageHandler = Callable[["Agent", Any], Awaitable[Any]]
+MessageHandler = Callable[..., Awaitable[Any]]
 
 APIS: dict[int, Api] = {}
 
@@ -82,13 +83,18 @@ def serves_bytes(
     return register
 
 
-def serves(request_class: Any, *, first: int, last: int) -> Callable[[MessageHandler], MessageHandler]:
-    """Register a coroutine function from a decoded request to a response message of kafka-python's."""
+def serves(
+    request_class: Any, *, first: int, last: int, with_request: bool = False
+) -> Callable[[MessageHandler], MessageHandler]:
+    """Register a coroutine function from a decoded request to a response message of kafka-python's.
+
+    With `with_request` it gets the request too, for what its header says of the client.
+    """
 
     def register(handle: MessageHandler) -> MessageHandler:
         async def serve(agent: "Agent", request: Request) -> Payload:
             message = _decode(request_class, request)
-            response = await handle(agent, message)
+            response = await handle(agent, message, *([request] if with_request else []))
             response.with_header(correlation_id=request.correlation_id)
             return [response.encode(header=True, framed=True)]
 

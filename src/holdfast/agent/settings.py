@@ -1,7 +1,9 @@
 """What an agent can be told. Every bound has a name and a unit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from holdfast.agent.groups.messages import GroupLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,5 +21,9 @@ class Settings:
     """Produced bytes that may wait for a commit before clients are held back."""
     fetch_bytes_max: int = 55 * 1024 * 1024
     """Largest answer to a fetch, whatever the client asks for; Kafka's default."""
+    offset_metadata_bytes_max: int = 4096
+    """What a consumer may note beside a position; Kafka's default."""
+    groups: GroupLimits = field(default_factory=GroupLimits)
+    """Bounds on consumer groups and their members."""
     stop_seconds_max: float = 5.0
     """How long a stop waits for requests under way."""

@@ -10,6 +10,7 @@ from holdfast.agent import handlers
 from holdfast.agent.registry import APIS
 from tests.agent import requests
 from tests.agent.batches import NOW_MS, batch
+from tests.agent.handlers.group_checks import GROUP_CHECKS
 from tests.agent.raw import (
     ApiVersionsRequest,
     FindCoordinatorRequest,
@@ -105,31 +106,39 @@ def check_metadata(exchange: Exchange, version: int) -> None:
 
 def check_offset_commit(exchange: Exchange, version: int) -> None:
     group = f"g{version}"
-    answer = exchange.call(requests.commit_offset(group, "t", 1, metadata=None, version=version))
+    topic = exchange.topic_id if version >= 10 else "t"
+    stranger = requests.commit_offset(group, topic, 1, version=version, generation=3)
+    assert exchange.call(stranger).topics[0].partitions[0].error_code == (69 if version >= 9 else 22)
+    answer = exchange.call(requests.commit_offset(group, topic, 1, metadata=None, version=version))
     assert answer.topics[0].partitions[0].error_code == 0
-    member = requests.commit_offset(group, "t", 1, version=version, generation=3)
-    assert exchange.call(member).topics[0].partitions[0].error_code == 25
-    large = requests.commit_offset(group, "t", 1, metadata="x" * 4097, version=version)
+    assert exchange.call(stranger).topics[0].partitions[0].error_code == 25
+    large = requests.commit_offset(group, topic, 1, metadata="x" * 4097, version=version)
     assert exchange.call(large).topics[0].partitions[0].error_code == 12
-    unknown = requests.commit_offset(group, "nowhere", 1, version=version)
-    assert exchange.call(unknown).topics[0].partitions[0].error_code == 3
+    nowhere = UUID(int=99) if version >= 10 else "nowhere"
+    unknown = exchange.call(requests.commit_offset(group, nowhere, 1, version=version))
+    assert unknown.topics[0].partitions[0].error_code == (100 if version >= 10 else 3)
 
 
 def check_offset_fetch(exchange: Exchange, version: int) -> None:
-    def positions(group: str) -> Any:
-        answer = exchange.call(requests.fetch_offset(group, "t", version=version))
+    topic = exchange.topic_id if version >= 10 else "t"
+
+    def positions(group: str, topic: str | UUID) -> Any:
+        answer = exchange.call(requests.fetch_offset(group, topic, version=version))
         return (answer.groups[0] if version >= 8 else answer).topics[0].partitions[0]
 
-    known = positions("g")
+    known = positions("g", topic)
     assert (known.error_code, known.committed_offset, known.metadata) == (0, 2, "note")
-    unknown = positions("nobody")
+    unknown = positions("nobody", topic)
     assert (unknown.error_code, unknown.committed_offset, unknown.metadata) == (0, -1, "")
+    nowhere = positions("g", UUID(int=99) if version >= 10 else "nowhere")
+    assert (nowhere.error_code, nowhere.committed_offset) == (100 if version >= 10 else 0, -1)
     if version >= 2:
-        everything = requests.fetch_offset("g", "t", version=version)
+        everything = requests.fetch_offset("g", topic, version=version)
         (everything.groups[0] if version >= 8 else everything).topics = None
         answer = exchange.call(everything)
-        found = (answer.groups[0] if version >= 8 else answer).topics
-        assert [(topic.name, topic.partitions[0].committed_offset) for topic in found] == [("t", 2)]
+        (found,) = (answer.groups[0] if version >= 8 else answer).topics
+        assert (found.topic_id if version >= 10 else found.name) == topic
+        assert found.partitions[0].committed_offset == 2
 
 
 def check_find_coordinator(exchange: Exchange, version: int) -> None:
@@ -139,6 +148,9 @@ def check_find_coordinator(exchange: Exchange, version: int) -> None:
     assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [
         (0, 1, "127.0.0.1", exchange.port)
     ] * (2 if version >= 4 else 1)
+    if version >= 1:
+        answer = exchange.call(FindCoordinatorRequest(key_type=2, **keys, version=version))
+        assert {one.error_code for one in (answer.coordinators if version >= 4 else [answer])} == {42}
 
 
 def check_api_versions(exchange: Exchange, version: int) -> None:
@@ -183,6 +195,7 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     18: check_api_versions,
     19: check_create_topics,
     22: check_init_producer_id,
+    **GROUP_CHECKS,
 }
 
 

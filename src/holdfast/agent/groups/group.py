@@ -24,6 +24,7 @@ from holdfast.errors import (
     CoordinatorNotAvailable,
     IllegalGeneration,
     InconsistentGroupProtocol,
+    InvalidRequest,
     KafkaRefusal,
     NonEmptyGroup,
     RebalanceInProgress,
@@ -50,6 +51,7 @@ class Group:
     """
 
     def __init__(self, group: str, *, limits: GroupLimits, new_id: Callable[[], str]) -> None:
+        self._limits = limits
         self._roster = Roster()
         self._rebalance = Rebalance(group, self._roster, limits)
         self._admission = Admission(self._roster, self._rebalance, limits=limits, new_id=new_id)
@@ -100,7 +102,7 @@ class Group:
         try:
             self._check_alive()
             member = self._check_member(sync.caller)
-            self._check_protocol(sync)
+            self._check_sync(sync)
             if self.state is GroupState.PREPARING_REBALANCE:
                 raise RebalanceInProgress("the group is rebalancing")
             self._rebalance.sync(ticket, member, sync.assignments, now_ms)
@@ -203,13 +205,15 @@ class Group:
             )
         return member
 
-    def _check_protocol(self, sync: Sync) -> None:
+    def _check_sync(self, sync: Sync) -> None:
         for named, chosen in (
             (sync.protocol_type, self._rebalance.protocol_type),
             (sync.protocol, self._rebalance.protocol),
         ):
             if named is not None and named != chosen:
                 raise InconsistentGroupProtocol(f"{named!r}, the group has chosen {chosen!r}")
+        if max(map(len, sync.assignments.values()), default=0) > self._limits.member_bytes_max:
+            raise InvalidRequest(f"an assignment of more than {self._limits.member_bytes_max} bytes")
 
     def _leave(self, leaver: Leaver) -> None:
         if leaver.instance_id is None and leaver.member_id in self._roster.pending:

@@ -26,10 +26,15 @@ class GroupLimits:
     """Bounds on what clients may ask of a group."""
 
     session_timeout_ms_min: int = 1_000
+    """Kafka's group.min.session.timeout.ms; lower than its 6000, because client suites want short sessions."""
     session_timeout_ms_max: int = 1_800_000
+    """Kafka's group.max.session.timeout.ms."""
     initial_rebalance_delay_ms: int = 0
+    """Kafka's group.initial.rebalance.delay.ms: how long the first members of a group wait for more."""
     members_max: int = 1_000
+    """Kafka's group.max.size."""
     member_bytes_max: int = 1024 * 1024
+    """What a member may say of itself, and what it may be assigned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

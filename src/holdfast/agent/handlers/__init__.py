@@ -11,9 +11,17 @@ from holdfast.agent.handlers import (
     k08_offset_commit,
     k09_offset_fetch,
     k10_find_coordinator,
+    k11_join_group,
+    k12_heartbeat,
+    k13_leave_group,
+    k14_sync_group,
+    k15_describe_groups,
+    k16_list_groups,
     k18_api_versions,
     k19_create_topics,
     k22_init_producer_id,
+    k42_delete_groups,
+    k47_offset_delete,
 )
 
 __all__ = [
@@ -24,7 +32,15 @@ __all__ = [
     "k08_offset_commit",
     "k09_offset_fetch",
     "k10_find_coordinator",
+    "k11_join_group",
+    "k12_heartbeat",
+    "k13_leave_group",
+    "k14_sync_group",
+    "k15_describe_groups",
+    "k16_list_groups",
     "k18_api_versions",
     "k19_create_topics",
     "k22_init_producer_id",
+    "k42_delete_groups",
+    "k47_offset_delete",
 ]

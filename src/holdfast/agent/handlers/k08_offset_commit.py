@@ -1,9 +1,11 @@
-"""OffsetCommit (key 8), v2-9.
+"""OffsetCommit (key 8), v2-10.
 
-Behaviour: stores positions of consumers that assign partitions themselves (generation -1). Members of a
-managed group are answered with UNKNOWN_MEMBER_ID: there are no managed groups yet.
+Behaviour: stores positions, durably, all of a request in one commit. A member commits in its generation and
+not while it has yet to ask for its assignment; its commit counts as a heartbeat. A consumer that assigns
+partitions to itself (generation -1) may commit while the group has no members.
 
-Versions: v8 flexible; v9 KIP-848 error codes, which do not arise here.
+Versions: v7 static members (KIP-345); v8 flexible; v9 GROUP_ID_NOT_FOUND where it was ILLEGAL_GENERATION
+(KIP-848); v10 names topics by id (KIP-516).
 """
 
 from typing import Any
@@ -12,47 +14,63 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from holdfast.agent.agent import Agent, wall_clock_ms
 from holdfast.agent.catalog import check_partition
+from holdfast.agent.groups.messages import Caller
 from holdfast.agent.registry import serves
 from holdfast.agent.writes import CommitGroupOffsets
-from holdfast.errors import HoldfastError, OffsetMetadataTooLarge
+from holdfast.errors import GroupIdNotFound, HoldfastError, IllegalGeneration, OffsetMetadataTooLarge
 from holdfast.store.footer import GroupOffsetCommitted
 
-UNKNOWN_MEMBER_ID = 25
-METADATA_BYTES_MAX = 4096
-"""Kafka's default for offset.metadata.max.bytes."""
+NOT_FOUND_SINCE = 9
+TOPIC_IDS_SINCE = 10
+
+Codes = dict[tuple[int, int], int]
+"""Error codes by place of the topic in the request and partition."""
 
 
-@serves(OffsetCommitRequest, first=2, last=9)
+@serves(OffsetCommitRequest, first=2, last=10)
 async def offset_commit(agent: Agent, request: Any) -> Any:
-    """Store all known partitions' positions in one commit."""
-    version: int = request.API_VERSION
-    codes: dict[tuple[str, int], int] = {}
+    """Store all positions that may be stored, in one commit."""
+    codes: Codes = {}
     offsets: list[GroupOffsetCommitted] = []
-    is_simple = request.generation_id_or_member_epoch < 0
-    for topic in request.topics:
+    for place, topic in enumerate(request.topics):
         for part in topic.partitions:
-            key = (topic.name, part.partition_index)
             try:
-                offsets.append(_planned(agent, request.group_id, topic.name, part))
-                codes[key] = 0 if is_simple else UNKNOWN_MEMBER_ID
+                offsets.append(_planned(agent, request, topic, part))
+                codes[place, part.partition_index] = 0
             except HoldfastError as refusal:
-                codes[key] = refusal.kafka_code
-    if offsets and is_simple:
-        try:
+                codes[place, part.partition_index] = refusal.kafka_code
+    try:
+        _check_caller(agent, request)
+        if offsets:
             await agent.commits.submit(CommitGroupOffsets(offsets))
-        except HoldfastError as refusal:
-            codes = {key: code or refusal.kafka_code for key, code in codes.items()}
-    return _response(request, codes, version)
+    except HoldfastError as refusal:
+        codes = {key: code or refusal.kafka_code for key, code in codes.items()}
+    return _response(request, codes)
 
 
-def _planned(agent: Agent, group: str, name: str, part: Any) -> GroupOffsetCommitted:
-    topic = agent.catalog.get(name)
+def _check_caller(agent: Agent, request: Any) -> None:
+    caller = Caller(
+        member_id=request.member_id,
+        generation=request.generation_id_or_member_epoch,
+        instance_id=request.group_instance_id,
+    )
+    try:
+        agent.groups.check_commit(request.group_id, caller)
+    except GroupIdNotFound as refusal:
+        if request.API_VERSION >= NOT_FOUND_SINCE:
+            raise
+        raise IllegalGeneration(str(refusal)) from refusal
+
+
+def _planned(agent: Agent, request: Any, wanted: Any, part: Any) -> GroupOffsetCommitted:
+    topic = agent.catalog.get(wanted.topic_id if request.API_VERSION >= TOPIC_IDS_SINCE else wanted.name)
     check_partition(topic, part.partition_index)
-    if len((part.committed_metadata or "").encode()) > METADATA_BYTES_MAX:
-        raise OffsetMetadataTooLarge(f"metadata of an offset may take {METADATA_BYTES_MAX} bytes")
+    bytes_max = agent.settings.offset_metadata_bytes_max
+    if len((part.committed_metadata or "").encode()) > bytes_max:
+        raise OffsetMetadataTooLarge(f"metadata of an offset may take {bytes_max} bytes")
     leader_epoch = part.committed_leader_epoch
     return GroupOffsetCommitted(
-        group,
+        request.group_id,
         topic.topic_id,
         part.partition_index,
         part.committed_offset,
@@ -62,24 +80,26 @@ def _planned(agent: Agent, group: str, name: str, part: Any) -> GroupOffsetCommi
     )
 
 
-def _response(request: Any, codes: dict[tuple[str, int], int], version: int) -> Any:
+def _response(request: Any, codes: Codes) -> Any:
+    version: int = request.API_VERSION
     topic_class: Any = OffsetCommitResponse.OffsetCommitResponseTopic
     return OffsetCommitResponse(
         throttle_time_ms=0,
         topics=[
             topic_class(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     topic_class.OffsetCommitResponsePartition(
                         partition_index=part.partition_index,
-                        error_code=codes[topic.name, part.partition_index],
+                        error_code=codes[place, part.partition_index],
                         version=version,
                     )
                     for part in topic.partitions
                 ],
                 version=version,
             )
-            for topic in request.topics
+            for place, topic in enumerate(request.topics)
         ],
         version=version,
     )
