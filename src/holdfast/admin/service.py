@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ from holdfast.admin.http import JSON, HttpService, Response
 from holdfast.admin.status import status
 from holdfast.agent.agent import Agent
 from holdfast.errors import UnknownTopicOrPartition
+
+logger = logging.getLogger(__name__)
 
 ATTEMPTS_MAX = 3
 
@@ -32,7 +35,13 @@ async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[
     routes = {"/status": get_status, "/metrics": get_metrics}
     async with HttpService(routes, host=host, port=port) as service:
         file = agent.settings.data / ADDRESS_FILE
-        _write_address(file, host, service.port)
+        try:
+            _write_address(file, host, service.port)
+        except OSError as failure:
+            # A full disk must not keep what is stored from being served.
+            logger.warning(
+                "admin service on %s:%d, but %s is not written: %s", host, service.port, file, failure
+            )
         try:
             yield
         finally:
