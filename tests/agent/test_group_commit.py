@@ -1,0 +1,174 @@
+"""Group commit: order, frame size, and an end that leaves nobody waiting."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from holdfast.agent import group_commit
+from holdfast.agent.committer import Committer
+from holdfast.agent.counters import Counters
+from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.producer_ids import BLOCK_IDS, ProducerIds
+from holdfast.agent.writes import AppendBatch, CreateTopic
+from holdfast.errors import StorageUnavailable
+from holdfast.rules.producer import WrittenBatch
+from holdfast.store.footer import TopicCreated
+from tests.agent.batches import NOW_MS, batch, view
+from tests.agent.faults import FaultyPlane, FaultyStore
+
+KEY = PartitionKey(UUID(int=1), 0)
+
+
+class Node:
+    """A commit thread over the real store and control plane."""
+
+    def __init__(self, directory: Path) -> None:
+        self.plane = FaultyPlane(directory / "control.db")
+        self.store = FaultyStore(directory)
+        committer = Committer(plane=self.plane, store=self.store, now_ms=lambda: NOW_MS)
+        committer.recover()
+        self.grown: list[PartitionKey] = []
+        self.commits = GroupCommit(
+            committer, queue_bytes_max=1000, on_appended=self.grown.extend, counters=Counters()
+        )
+        self.commits.start()
+
+
+def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
+    """A scenario on a topic of one partition."""
+
+    async def main() -> None:
+        node = Node(directory)
+        try:
+            await node.commits.submit(CreateTopic(TopicCreated("t", KEY.topic_id, 1, {})))
+            await scenario(node)
+        finally:
+            node.store.gate.set()
+            await node.commits.stop()
+            node.store.close()
+            node.plane.close()
+
+    asyncio.run(main())
+
+
+def append(value: bytes) -> AppendBatch:
+    return AppendBatch(KEY, view(batch(value)), False)
+
+
+def offset(written: object) -> int:
+    assert isinstance(written, WrittenBatch)
+    return written.first_offset
+
+
+async def hold_up(node: Node) -> "asyncio.Future[object]":
+    """A write whose commit waits at the store's closed gate."""
+    node.store.gate.clear()
+    first = node.commits.submit(append(b"first"))
+    while not node.store.waits.is_set():
+        await asyncio.sleep(0.001)
+    return first
+
+
+def test_order_of_submission_is_the_order_of_offsets(tmp_path: Path) -> None:
+    """Whatever shares a commit, and whatever does not."""
+
+    async def scenario(node: Node) -> None:
+        futures = [node.commits.submit(append(bytes([number]))) for number in range(200)]
+        assert [offset(await future) for future in futures] == list(range(200))
+        assert set(node.grown) == {KEY}
+
+    run(tmp_path, scenario)
+
+
+def test_frames_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into one frame goes into the next; a write larger than a frame goes alone."""
+    monkeypatch.setattr(group_commit, "COMMIT_BYTES_MAX", 1000)
+
+    async def scenario(node: Node) -> None:
+        first = await hold_up(node)
+        frames = len(node.store.durable)
+        sizes = (100, 100, 2000, 100, 700, 700)
+        futures = [first, *(node.commits.submit(append(bytes(size))) for size in sizes)]
+        node.store.gate.set()
+        assert [offset(await future) for future in futures] == list(range(7))
+        assert len(node.store.durable) - frames == 5
+
+    run(tmp_path, scenario)
+
+
+def test_bug_in_one_commit_is_not_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An unexpected exception is answered and logged; the commit thread lives on."""
+
+    @dataclass(frozen=True, slots=True)
+    class Bug:
+        size_bytes: int = 0
+
+        def plan(self, plan: CommitPlan) -> object:
+            raise ZeroDivisionError
+
+    async def scenario(node: Node) -> None:
+        with pytest.raises(StorageUnavailable, match="internal error"):
+            await node.commits.submit(Bug())
+        assert offset(await node.commits.submit(append(b"a"))) == 0
+
+    run(tmp_path, scenario)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_room_is_announced_when_the_queue_drains(tmp_path: Path) -> None:
+    """A full queue has no room; who asked to be told is told once."""
+
+    async def scenario(node: Node) -> None:
+        calls: list[bool] = []
+        await hold_up(node)
+        last = node.commits.submit(append(bytes(2000)))
+        assert not node.commits.has_room
+        node.commits.call_when_room(lambda: calls.append(node.commits.has_room))
+        node.store.gate.set()
+        await last
+        await node.commits.submit(append(b"x"))
+        assert calls == [True]
+
+    run(tmp_path, scenario)
+
+
+def test_stop_commits_what_is_queued_and_refuses_the_rest(tmp_path: Path) -> None:
+    """A write is answered either way: stored, or to be sent again."""
+
+    async def scenario(node: Node) -> None:
+        first = await hold_up(node)
+        second = node.commits.submit(append(b"second"))
+        stopping = asyncio.create_task(node.commits.stop())
+        await asyncio.sleep(0)
+        late = node.commits.submit(append(b"late"))
+        node.store.gate.set()
+        await stopping
+        assert (offset(await first), offset(await second)) == (0, 1)
+        with pytest.raises(StorageUnavailable, match="shutting down"):
+            await late
+
+    run(tmp_path, scenario)
+
+
+def test_producer_ids_are_never_handed_out_twice(tmp_path: Path) -> None:
+    """Blocks are durable before their first id is used, so a restart begins after the last block."""
+    allotted: list[int] = []
+
+    async def scenario(node: Node) -> None:
+        ids = ProducerIds(node.plane, node.commits)
+        allotted.extend(await asyncio.gather(*(ids.allot() for _ in range(BLOCK_IDS + 5))))
+        node.store.fail_appends = 1
+        again = ProducerIds(node.plane, node.commits)
+        with pytest.raises(StorageUnavailable):
+            await again.allot()
+        allotted.append(await again.allot())
+
+    run(tmp_path, scenario)
+    assert len(set(allotted)) == BLOCK_IDS + 6
+    assert min(allotted) == 1, "0 is the filler's"
+    assert allotted[-1] > max(allotted[:-1])
