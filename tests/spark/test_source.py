@@ -205,6 +205,12 @@ def test_constant_columns_alone(spark: SparkSession, holdfast: str, sent: list[S
     assert load(spark, holdfast, "varied", columns="topic,partition").count() == len(sent)
 
 
+def test_stopping_early(spark: SparkSession, holdfast: str, sent: list[Sent]) -> None:
+    """A query that needs a few rows gets them, and leaves the session as it was."""
+    assert len(load(spark, holdfast, "varied").limit(5).collect()) == 5
+    assert load(spark, holdfast, "varied").count() == len(sent)
+
+
 def test_empty_topic(spark: SparkSession, holdfast: str) -> None:
     """A topic without records is an empty DataFrame."""
     with fake_cluster() as (brokers, _):
