@@ -30,15 +30,18 @@
         ├── TopicAlreadyExists         36
         ├── InvalidPartitions          37
         ├── InvalidReplicationFactor   38
+        ├── InvalidReplicaAssignment   39
         ├── InvalidConfig              40
         ├── InvalidRequest             42
         ├── UnsupportedVersion         35
-        ├── UnsupportedForMessageFormat 43
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
         ├── InvalidTxnState            48
         ├── NonEmptyGroup              68
         ├── GroupIdNotFound            69
+        ├── FetchSessionIdNotFound     70
+        ├── FencedLeaderEpoch          74
+        ├── UnknownLeaderEpoch         75
         ├── MemberIdRequired           79
         ├── GroupMaxSizeReached        81
         ├── FencedInstanceId           82
@@ -255,6 +258,12 @@ class InvalidReplicationFactor(KafkaRefusal):
     kafka_code = 38
 
 
+class InvalidReplicaAssignment(KafkaRefusal):
+    """Replicas assigned by hand to nodes or partitions that cannot be."""
+
+    kafka_code = 39
+
+
 class InvalidConfig(KafkaRefusal):
     """A topic config that is unknown or out of its range."""
 
@@ -265,12 +274,6 @@ class InvalidRequest(KafkaRefusal):
     """A request whose fields contradict each other."""
 
     kafka_code = 42
-
-
-class UnsupportedForMessageFormat(KafkaRefusal):
-    """Record format v0 or v1; only batch v2 is stored."""
-
-    kafka_code = 43
 
 
 class OutOfOrderSequence(KafkaRefusal):
@@ -308,6 +311,27 @@ class GroupIdNotFound(KafkaRefusal):
     """No such group."""
 
     kafka_code = 69
+
+
+class FetchSessionIdNotFound(KafkaRefusal):
+    """A fetch session that was never granted, or is no longer there."""
+
+    kafka_code = 70
+    retriable = True
+
+
+class FencedLeaderEpoch(KafkaRefusal):
+    """The client knows an older leader than this one."""
+
+    kafka_code = 74
+    retriable = True
+
+
+class UnknownLeaderEpoch(KafkaRefusal):
+    """The client knows a newer leader than this one."""
+
+    kafka_code = 75
+    retriable = True
 
 
 class MemberIdRequired(KafkaRefusal):

@@ -29,13 +29,13 @@ from holdfast.errors import (
     InvalidRequest,
     InvalidRequiredAcks,
     MessageTooLarge,
-    UnsupportedForMessageFormat,
 )
-from holdfast.records.batch import MAGIC, MAGIC_AT, BatchView, validate
+from holdfast.records.batch import HEADER_BYTES, MAGIC_AT, BatchView, validate
 from holdfast.rules.producer import WrittenBatch
 
 FLEXIBLE_SINCE = 9
 TOPIC_IDS_SINCE = 13
+OLD_MAGIC = (0, 1)
 
 _PARTITION_ANSWER = struct.Struct(">ihqq")
 _INT64 = struct.Struct(">q")
@@ -126,17 +126,25 @@ def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
         raise InvalidRecord("no record batch")
     if len(records) > int(topic.configs.get(MAX_MESSAGE_BYTES, agent.settings.message_bytes_max)):
         raise MessageTooLarge(f"{len(records)} bytes are over {MAX_MESSAGE_BYTES} of {topic.name!r}")
-    if len(records) > MAGIC_AT and records[MAGIC_AT] != MAGIC:
-        raise UnsupportedForMessageFormat(f"record format v{records[MAGIC_AT]}: only v2 is stored")
+    if len(records) > MAGIC_AT and records[MAGIC_AT] in OLD_MAGIC:
+        raise InvalidRecord(f"record format v{records[MAGIC_AT]}: only v2 is stored")
     try:
         view = validate(records)
     except CorruptBatch as corrupt:
-        raise CorruptMessage(str(corrupt)) from corrupt
+        refusal = CorruptMessage if _is_whole(records) else InvalidRecord
+        raise refusal(str(corrupt)) from corrupt
     if view.size_bytes != len(records):
         raise InvalidRecord("more than one batch for a partition")
-    if view.record_count != view.last_offset_delta + 1:
+    _check_header(view)
+    return view
+
+
+def _check_header(view: BatchView) -> None:
+    """What is legal in a log, but not for a client to write."""
+    if view.base_offset != 0 or view.record_count != view.last_offset_delta + 1:
         raise InvalidRecord(
-            f"{view.record_count} records with a last offset delta of {view.last_offset_delta}"
+            f"{view.record_count} records at offsets {view.base_offset} to {view.last_offset}: a producer counts"
+            " from 0, without a gap"
         )
     if view.producer_id >= 0 and (view.producer_epoch < 0 or view.base_sequence < 0):
         raise InvalidRecord("a producer id without an epoch or a sequence number")
@@ -144,7 +152,11 @@ def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
         raise InvalidRecord("control batches are not for clients to write")
     if view.is_transactional:
         raise InvalidRecord("transactions are not supported yet")
-    return view
+
+
+def _is_whole(records: memoryview) -> bool:
+    """Whether the batch has as many bytes as it says; Kafka tells a cut from damage by the error code."""
+    return len(records) >= HEADER_BYTES and BatchView(records).size_bytes <= len(records)
 
 
 def _answer(
