@@ -3,8 +3,14 @@
 import re
 from uuid import UUID
 
-from holdfast.control.plane import ControlPlane, Topic
-from holdfast.errors import InvalidTopic, UnknownTopicId, UnknownTopicOrPartition
+from holdfast.control.plane import ControlPlane, LogBounds, Topic
+from holdfast.errors import (
+    FencedLeaderEpoch,
+    InvalidTopic,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 
 NAME_LENGTH_MAX = 249
 
@@ -58,3 +64,12 @@ def check_partition(topic: Topic, partition: int) -> None:
     """Raise UnknownTopicOrPartition unless the topic has that partition."""
     if not 0 <= partition < topic.partitions:
         raise UnknownTopicOrPartition(f"{topic.name!r} has partitions 0 to {topic.partitions - 1}")
+
+
+def check_leader_epoch(bounds: LogBounds, known: int | None) -> None:
+    """Raise if the client knows an older or a newer leader epoch than this one (KIP-320); -1: it knows none."""
+    if known is None or known < 0 or known == bounds.leader_epoch:
+        return
+    if known < bounds.leader_epoch:
+        raise FencedLeaderEpoch(f"leader epoch {known} is over: it is {bounds.leader_epoch} by now")
+    raise UnknownLeaderEpoch(f"leader epoch {known} is not known here: it is {bounds.leader_epoch}")

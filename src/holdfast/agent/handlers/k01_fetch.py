@@ -4,8 +4,8 @@ Behaviour: stored bytes, whole batches; the batch that holds the offset comes wh
 are there or `max_wait_ms` has passed. The first batch of an answer is sent however large it is, once per
 request. Partitions stay in the order of the request; those without data carry their high watermark too.
 
-Versions: v7 sessions (KIP-227): never granted, the session id is 0; v12 flexible; v13 names topics by id
-(KIP-516).
+Versions: v7 sessions (KIP-227): never granted, the session id is 0, and who names another is told that there is
+no such session; v9 the leader epoch that the client knows (KIP-320); v12 flexible; v13 names topics by id (KIP-516).
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.catalog import check_partition
+from holdfast.agent.catalog import check_leader_epoch, check_partition
 from holdfast.agent.fetch_plan import PartitionData
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.wire import Reader, Writer
-from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.errors import FetchSessionIdNotFound, HoldfastError, InvalidRequest
 
 FLEXIBLE_SINCE = 12
 TOPIC_IDS_SINCE = 13
@@ -36,6 +36,7 @@ class PartitionFetch:
     """What a client wants of one partition."""
 
     partition: int
+    leader_epoch: int
     offset: int
     bytes_max: int
 
@@ -47,6 +48,9 @@ class FetchRequest:
     wait_ms_max: int
     bytes_min: int
     bytes_max: int
+    read_committed: bool
+    in_session: bool
+    """Whether it continues a session, of which there are none."""
     topics: list[tuple[str | UUID, list[PartitionFetch]]]
 
 
@@ -57,6 +61,8 @@ Answer = PartitionData | HoldfastError
 def fetch(agent: Agent, request: Request) -> Payload | Awaitable[Payload]:
     """Answer at once if there is enough, else wait for more."""
     wanted = _read(request, bytes_max=agent.settings.fetch_bytes_max)
+    if wanted.in_session:
+        return _refuse_session(request)
     answers = _gather(agent, wanted)
     if wanted.wait_ms_max <= 0 or _is_enough(wanted, answers):
         return _write(request, wanted, answers)
@@ -107,6 +113,7 @@ def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
                     bytes_max=max(min(left, part.bytes_max), 0),
                     at_least_one=not found,
                 )
+                check_leader_epoch(data.bounds, part.leader_epoch)
             except HoldfastError as refusal:
                 answers.append(refusal)
                 continue
@@ -123,10 +130,11 @@ def _read(request: Request, *, bytes_max: int) -> FetchRequest:
         reader.int32()  # replica id: any reader is served alike
     wait_ms_max, bytes_min = reader.int32(), reader.int32()
     bytes_max = min(bytes_max, reader.int32())
-    reader.int8()  # isolation level: without transactions both see the same
+    read_committed = reader.int8() == 1
+    session_epoch = 0
     if version >= 7:
-        reader.int32()
-        reader.int32()
+        reader.int32()  # session id
+        session_epoch = reader.int32()
     topics: list[tuple[str | UUID, list[PartitionFetch]]] = []
     for _ in range(reader.count()):
         topic = reader.uuid() if version >= TOPIC_IDS_SINCE else reader.string()
@@ -136,13 +144,13 @@ def _read(request: Request, *, bytes_max: int) -> FetchRequest:
         reader.tags()
     # Forgotten topics and the rack follow; neither matters without sessions and follower selection.
     # More than fits into an answer is not worth waiting for.
-    return FetchRequest(wait_ms_max, min(bytes_min, bytes_max), bytes_max, topics)
+    bytes_min = min(bytes_min, bytes_max)
+    return FetchRequest(wait_ms_max, bytes_min, bytes_max, read_committed, session_epoch > 0, topics)
 
 
 def _read_partition(reader: Reader, version: int) -> PartitionFetch:
     partition = reader.int32()
-    if version >= 9:
-        reader.int32()  # current leader epoch
+    leader_epoch = reader.int32() if version >= 9 else -1
     offset = reader.int64()
     if version >= 12:
         reader.int32()  # last fetched epoch
@@ -150,7 +158,18 @@ def _read_partition(reader: Reader, version: int) -> PartitionFetch:
         reader.int64()  # log start of a follower
     bytes_max = reader.int32()
     reader.tags()
-    return PartitionFetch(partition, offset, bytes_max)
+    return PartitionFetch(partition, leader_epoch, offset, bytes_max)
+
+
+def _refuse_session(request: Request) -> Payload:
+    """The client opens a new session then, and learns that it gets none."""
+    flexible = request.version >= FLEXIBLE_SINCE
+    writer = Writer(flexible=flexible)
+    writer.pack(_INT32, 0)
+    writer.pack(_SESSION, FetchSessionIdNotFound.kafka_code, 0)
+    writer.count(0)
+    writer.tags()
+    return _framed(request, writer, flexible=flexible)
 
 
 def _write(request: Request, wanted: FetchRequest, answers: list[Answer]) -> Payload:
@@ -169,14 +188,20 @@ def _write(request: Request, wanted: FetchRequest, answers: list[Answer]) -> Pay
             writer.string(topic)
         writer.count(len(parts))
         for part in parts:
-            _write_partition(writer, version, part.partition, next(remaining))
+            _write_partition(writer, version, part.partition, next(remaining), wanted.read_committed)
         writer.tags()
     writer.tags()
+    return _framed(request, writer, flexible=flexible)
+
+
+def _framed(request: Request, writer: Writer, *, flexible: bool) -> Payload:
     buffers = writer.finish()
     return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, buffers))), *buffers]
 
 
-def _write_partition(writer: Writer, version: int, partition: int, answer: Answer) -> None:
+def _write_partition(
+    writer: Writer, version: int, partition: int, answer: Answer, read_committed: bool
+) -> None:
     if isinstance(answer, HoldfastError):
         code, start, end, chunks = answer.kafka_code, -1, -1, []
     else:
@@ -184,7 +209,8 @@ def _write_partition(writer: Writer, version: int, partition: int, answer: Answe
     writer.pack(_PARTITION_HEAD, partition, code, end, end)
     if version >= 5:
         writer.pack(_INT64, start)
-    writer.count(0)  # aborted transactions: the agent leaves aborted records out itself
+    # Aborted transactions: the agent leaves their records out itself. read_uncommitted has no list, as in Kafka.
+    writer.count(0 if read_committed else -1)
     if version >= 11:
         writer.pack(_INT32, -1)
     writer.blob(chunks)

@@ -4,7 +4,8 @@ Behaviour: earliest (-2), latest (-1), a time (the first record at or after it),
 KIP-734). Nothing is tiered: earliest local (-4, KIP-405) is the earliest, and there is no latest tiered (-5,
 KIP-1005) nor earliest pending upload (-6, KIP-1023). Times are exact per record. No record: offset -1.
 
-Versions: v6 flexible; v7 greatest timestamp; v8 earliest local; v9 latest tiered; v11 pending upload.
+Versions: v4 the leader epoch that the client knows (KIP-320); v6 flexible; v7 greatest timestamp; v8 earliest
+local; v9 latest tiered; v11 pending upload. A name that the version does not have is UNSUPPORTED_VERSION.
 """
 
 from typing import Any
@@ -12,10 +13,10 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.catalog import check_partition
+from holdfast.agent.catalog import check_leader_epoch, check_partition
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
-from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.errors import HoldfastError, UnsupportedVersion
 from holdfast.records.batch import BatchView
 from holdfast.records.build import read_records
 from holdfast.records.walk import walk
@@ -26,6 +27,16 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+
+NAMES_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The version from which on each name may be asked for."""
 
 NOT_FOUND = (-1, -1)
 
@@ -48,16 +59,19 @@ async def list_offsets(agent: Agent, request: Any) -> Any:
 def _answer(agent: Agent, name: str, part: Any, version: int) -> Any:
     code, timestamp, offset, leader_epoch = 0, -1, -1, -1
     try:
+        if part.timestamp < 0 and version < NAMES_SINCE.get(part.timestamp, version + 1):
+            raise UnsupportedVersion(f"no offset is known by the name of {part.timestamp} in v{version}")
         topic = agent.catalog.get(name)
         check_partition(topic, part.partition_index)
         bounds = agent.plane.find_bounds(topic.topic_id, part.partition_index)
-        leader_epoch = bounds.leader_epoch
+        check_leader_epoch(bounds, part.current_leader_epoch)
         if part.timestamp == LATEST:
             offset = bounds.end
         elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = bounds.start
         else:
             timestamp, offset = _find_by_time(agent, topic.topic_id, part.partition_index, part.timestamp)
+        leader_epoch = bounds.leader_epoch if offset >= 0 else -1
     except HoldfastError as refusal:
         code = refusal.kafka_code
     return ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
@@ -78,9 +92,7 @@ def _find_by_time(agent: Agent, topic_id: Any, partition: int, timestamp: int) -
     if timestamp == MAX_TIMESTAMP:
         extent = agent.plane.find_extent_of_max_time(topic_id, partition)
         return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, extent.max_timestamp)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOT_FOUND
-    raise InvalidRequest(f"no offset is known by the name of {timestamp}")
+    return NOT_FOUND
 
 
 def _first_at_or_after(agent: Agent, extent: Extent, timestamp: int) -> tuple[int, int]:
