@@ -20,14 +20,10 @@ def test_known_configs_are_kept(configs: dict[str, str | None]) -> None:
     assert check_configs(configs) == configs
 
 
-def test_null_means_the_default() -> None:
-    """A null value is not stored."""
-    assert check_configs({"max.message.bytes": None}) == {}
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("max.message.bytes", None),
         ("max.message.bytes", "-1"),
         ("max.message.bytes", "many"),
         ("max.message.bytes", ""),

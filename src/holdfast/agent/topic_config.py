@@ -24,10 +24,12 @@ _ACCEPTS: dict[str, tuple[Callable[[str], bool], str]] = {
 
 def check_configs(configs: dict[str, str | None]) -> dict[str, str]:
     """The configs as they are stored; InvalidConfig names the first one that does not fit."""
+    checked: dict[str, str] = {}
     for name, value in configs.items():
         if name not in _ACCEPTS:
             raise InvalidConfig(f"unknown topic config name: {name}; known are {', '.join(sorted(_ACCEPTS))}")
         accepts, what = _ACCEPTS[name]
-        if value is not None and not accepts(value):
+        if value is None or not accepts(value):
             raise InvalidConfig(f"{name} takes {what}, not {value!r}")
-    return {name: value for name, value in configs.items() if value is not None}
+        checked[name] = value
+    return checked

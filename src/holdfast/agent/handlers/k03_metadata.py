@@ -12,6 +12,7 @@ from uuid import UUID
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from holdfast.agent.agent import NODE_ID, Agent
+from holdfast.agent.catalog import check_name
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Topic
 from holdfast.errors import HoldfastError, TopicAlreadyExists
@@ -31,7 +32,9 @@ async def metadata(agent: Agent, request: Any) -> Any:
     if wants_all:
         topics = [_describe(topic, version) for topic in agent.catalog.all()]
     else:
-        topics = [await _find(agent, request, wanted, version) for wanted in request.topics]
+        # Each topic once, however often it was asked for.
+        wanted_once = {(wanted.name, wanted.topic_id): wanted for wanted in request.topics}
+        topics = [await _find(agent, request, wanted, version) for wanted in wanted_once.values()]
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[broker],
@@ -51,6 +54,8 @@ async def _find(agent: Agent, request: Any, wanted: Any, version: int) -> Any:
         topic = agent.catalog.find(wanted.name)
         if topic is None and (version < 4 or request.allow_auto_topic_creation):
             topic = await _create(agent, wanted.name)
+        if topic is None:
+            check_name(wanted.name)
         return _describe(topic or agent.catalog.get(wanted.name), version)
     except HoldfastError as refusal:
         return MetadataResponse.MetadataResponseTopic(

@@ -1,7 +1,8 @@
 """CreateTopics (key 19), v2-7.
 
 Behaviour: each topic is created durably, or refused on its own. One node: the replication factor is 1 (or -1,
-the default); manual assignments must name node 1. `validate_only` checks and changes nothing.
+the default); manual assignments must name node 1. A topic that is named twice is refused once.
+`validate_only` checks and changes nothing.
 
 Versions: v5 flexible, partitions and configs in the answer; v7 topic ids.
 """
@@ -15,7 +16,7 @@ from holdfast.agent.agent import NODE_ID, Agent
 from holdfast.agent.registry import serves
 from holdfast.errors import (
     HoldfastError,
-    InvalidPartitions,
+    InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
     TopicAlreadyExists,
@@ -30,7 +31,7 @@ async def create_topics(agent: Agent, request: Any) -> Any:
     version: int = request.API_VERSION
     names = [topic.name for topic in request.topics]
     results = []
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         code, message, topic_id, partitions = 0, None, NO_TOPIC_ID, -1
         try:
             if names.count(topic.name) > 1:
@@ -61,7 +62,7 @@ async def _create(agent: Agent, topic: Any, *, validate_only: bool) -> tuple[UUI
         planned = agent.plan_topic(topic.name, partitions, configs)
         if agent.catalog.find(topic.name) is not None:
             raise TopicAlreadyExists(f"topic {topic.name!r} exists already")
-        return NO_TOPIC_ID, planned.partitions
+        return planned.topic_id, planned.partitions
     created = await agent.create_topic(topic.name, partitions, configs)
     return created.topic_id, created.partitions
 
@@ -71,8 +72,10 @@ def _partitions(topic: Any) -> int:
         if topic.replication_factor not in (-1, 1):
             raise InvalidReplicationFactor(f"{topic.replication_factor} replicas on one node")
         return int(topic.num_partitions)
+    if topic.num_partitions != -1 or topic.replication_factor != -1:
+        raise InvalidRequest("either an assignment or counts of partitions and replicas, not both")
     if sorted(a.partition_index for a in topic.assignments) != list(range(len(topic.assignments))):
-        raise InvalidPartitions("an assignment must name partitions 0, 1, 2 and so on")
+        raise InvalidReplicaAssignment("an assignment must name partitions 0, 1, 2 and so on")
     if any(a.broker_ids != [NODE_ID] for a in topic.assignments):
-        raise InvalidReplicationFactor(f"only node {NODE_ID} is there to assign to")
+        raise InvalidReplicaAssignment(f"only node {NODE_ID} is there to assign to")
     return len(topic.assignments)
