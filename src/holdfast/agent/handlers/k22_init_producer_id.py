@@ -13,7 +13,7 @@ from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdRespons
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import serves
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidRequest
 
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
@@ -22,7 +22,11 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 async def init_producer_id(agent: Agent, request: Any) -> Any:
     """An id that nobody has had."""
     code, producer_id = 0, -1
-    if request.transactional_id is not None:
+    # Null before v3, which has no such fields.
+    known_id, known_epoch = (-1 if n is None else n for n in (request.producer_id, request.producer_epoch))
+    if (known_id < 0) != (known_epoch < 0):
+        code = InvalidRequest.kafka_code
+    elif request.transactional_id is not None:
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     else:
         try:
