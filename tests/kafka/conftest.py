@@ -1,0 +1,16 @@
+"""Both brokers, once for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.lab.kafka_broker import KafkaCluster
+from tests.kafka.peers import Peers
+from tests.process import HoldfastProcess
+
+
+@pytest.fixture(scope="session")
+def peers(kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peers]:
+    """Holdfast and Apache Kafka, both fresh."""
+    with HoldfastProcess(tmp_path_factory.mktemp("holdfast") / "data") as ours:
+        yield Peers(holdfast=ours.port, kafka=kafka_cluster.port(1))
