@@ -26,10 +26,17 @@ INFLATED_BYTES_MAX = 1 << 20
 GUARDED_BYTES_MAX = 1 << 16
 
 
+NASTY = (-(2**63), -(2**31), -2, -1, 0, 1, 63, 64, 300, 2**31 - 1, 2**31, 2**62, 2**63 - 1)
+"""Lengths, counts and deltas that nobody should send; the largest ones overflow when a position is added."""
+
+
 def hostile(seed: int) -> bytes:
-    """A valid buffer, then damaged: mostly with CRCs made to fit, so that the damage gets past them."""
+    """A buffer, then damaged: mostly with CRCs made to fit, so that the damage gets past them."""
     seeded = random.Random(seed)
-    batches = [bytearray(_batch(seeded, base_offset)) for base_offset in (0, 50, 120)]
+    make = _crafted if seeded.random() < 0.4 else _batch
+    batches = [bytearray(make(seeded, base_offset)) for base_offset in (0, 50, 120)]
+    if make is _crafted:
+        return b"".join(batches[seeded.randrange(3) :])
     for batch in batches:
         if seeded.random() < 0.7:
             _damage(seeded, batch)
@@ -74,6 +81,34 @@ def _batch(seeded: random.Random, base_offset: int) -> bytes:
     ]
     codec = seeded.choice([Codec.NONE] * 6 + [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
     return build_batch(records, base_offset=base_offset, codec=codec)
+
+
+def _crafted(seeded: random.Random, base_offset: int) -> bytes:
+    """A sealed batch whose records are laid out well, save for a number here and there."""
+
+    def number(usual: int) -> bytes:
+        return _varint(seeded.choice(NASTY) if seeded.random() < 0.04 else usual)
+
+    def field(content: bytes) -> bytes:
+        return number(len(content)) + content
+
+    count = seeded.randrange(1, 5)
+    payload = b""
+    for delta in range(count):
+        headers = seeded.choice([0, 0, 2])
+        body = b"\x00" + number(delta) + number(delta) + field(b"key") + field(bytes(seeded.randrange(90)))
+        body += number(headers) + (field(b"name") + field(b"value")) * headers
+        payload += number(len(body)) + body
+    batch = bytearray(build_batch([Record()] * count, base_offset=base_offset)[:HEADER_BYTES] + payload)
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    seal(batch)
+    return bytes(batch)
+
+
+def _varint(value: int) -> bytes:
+    raw = ((value << 1) ^ (value >> 63)) & (2**64 - 1)
+    groups = [raw >> shift & 0x7F for shift in range(0, max(raw.bit_length(), 1), 7)]
+    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
 
 
 def _damage(seeded: random.Random, batch: bytearray) -> None:

@@ -1,12 +1,13 @@
 """Compiled whole-buffer work on record batches (numba, without the GIL, cached on disk).
 
-    index     buffer → table of batches, every header checked, CRCs too if asked
-    scan      table of batches → where each record's fields lie
-    gather    slices → contiguous bytes, offsets and validity, as Arrow lays them out
-    select    the records that a mask keeps → new batches
+    index      buffer → table of batches, every header checked
+    fields     table of batches → where each record's fields lie
+    gather     slices → contiguous bytes, offsets and validity, as Arrow lays them out
+    select     the records that a mask keeps → new batches
+    crc, varint, memory, layout, jit    what these are made of
 
-The functions in here trust no length in a buffer before they have checked it, and report the first fault as a
-code and a position instead of raising: `holdfast.records.scan`, `arrow` and `rewrite` call them and raise.
+Compiled functions trust no length before they have checked it, and report the first fault as a code and a
+place. `load`, `scanning` and `rewrite` stand around them in plain Python: they inflate, allocate and raise.
 """
 
 from holdfast.records.kernel.layout import Columns

@@ -51,7 +51,10 @@ def count_batches(buffer: Octets) -> tuple[int, int, int]:
 
 @compiled
 def index_batches(buffer: Octets, batches: NDArray[Any]) -> tuple[int, int]:
-    """(fault, position): fill the table. Relies on `count_batches` having walked the same buffer."""
+    """(fault, position): fill the table. Relies on `count_batches` having walked the same buffer.
+
+    Fields stand where `batch.HEADER` has them.
+    """
     position = 0
     for index in range(len(batches)):
         batch = batches[index]
