@@ -96,6 +96,14 @@ def test_a_step_that_cannot_be_taken_names_its_line(invoke: Invoke, tmp_path: Pa
     assert (code, err) == (2, "holdfast: scenario dead, line 2 (kill 3): replica 3 is down\n")
 
 
+def test_help_lists_every_command(invoke: Invoke) -> None:
+    """Those of this module and those that are imported when called."""
+    code, out, _ = invoke("--help")
+    assert code == 0
+    listed = [line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()]
+    assert listed == ["explore", "list", "run", "sweep"]
+
+
 def test_scenarios_are_listed(invoke: Invoke) -> None:
     """Names and titles, for people and for programs."""
     code, out, _ = invoke("list")
