@@ -33,7 +33,7 @@ class LabCommands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in `holdfast lab --help`, without importing what lives elsewhere."""
-        here = {name: command.get_short_help_str() for name, command in self.commands.items()}
+        here = {name: command.get_short_help_str(limit=80) for name, command in self.commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted((here | _ELSEWHERE).items()))
 
@@ -80,8 +80,9 @@ def run(
     as_json: bool,
     html_path: Path | None,
 ) -> None:
-    """Run SCENARIO, a name or a .scn file, step by step and judge what the replicas show.
+    """Run a scenario step by step and judge what the replicas show.
 
+    SCENARIO is a name from `holdfast lab list`, or the path of a .scn file.
     Exit code 0: all replicas agree with what was written; 1: they do not, or one stopped itself.
     """
     from holdfast.lab import account, library
