@@ -34,6 +34,7 @@
         ├── InvalidConfig              40
         ├── InvalidRequest             42
         ├── UnsupportedVersion         35
+        ├── PolicyViolation            44
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
         ├── InvalidTxnState            48
@@ -274,6 +275,12 @@ class InvalidRequest(KafkaRefusal):
     """A request whose fields contradict each other."""
 
     kafka_code = 42
+
+
+class PolicyViolation(KafkaRefusal):
+    """More of something than a broker lets one request have."""
+
+    kafka_code = 44
 
 
 class OutOfOrderSequence(KafkaRefusal):

@@ -20,7 +20,7 @@ from holdfast.agent.waiters import Waiters
 from holdfast.agent.writes import CreateTopic
 from holdfast.control.plane import Topic
 from holdfast.control.sqlite import SqliteControlPlane
-from holdfast.errors import InvalidPartitions
+from holdfast.errors import InvalidPartitions, PolicyViolation
 from holdfast.store.footer import TopicCreated
 from holdfast.store.local import LocalStore
 
@@ -81,8 +81,10 @@ class Agent:
         check_name(name)
         if partitions == -1:
             partitions = self.settings.default_partitions
-        if not 0 < partitions <= PARTITIONS_MAX:
-            raise InvalidPartitions(f"{partitions} partitions: 1 to {PARTITIONS_MAX} are possible")
+        if partitions <= 0:
+            raise InvalidPartitions(f"{partitions} partitions: a topic has at least one")
+        if partitions > PARTITIONS_MAX:
+            raise PolicyViolation(f"{partitions} partitions: {PARTITIONS_MAX} at most, as in Kafka")
         return TopicCreated(name, uuid4(), partitions, check_configs(configs))
 
     async def stop(self) -> None:
