@@ -66,7 +66,9 @@ def _planned(agent: Agent, request: Any, wanted: Any, part: Any) -> GroupOffsetC
     topic = agent.catalog.get(wanted.topic_id if request.API_VERSION >= TOPIC_IDS_SINCE else wanted.name)
     check_partition(topic, part.partition_index)
     bytes_max = agent.settings.offset_metadata_bytes_max
-    if len((part.committed_metadata or "").encode()) > bytes_max:
+    # Null comes back as the empty string, as in Kafka.
+    metadata = part.committed_metadata or ""
+    if len(metadata.encode()) > bytes_max:
         raise OffsetMetadataTooLarge(f"metadata of an offset may take {bytes_max} bytes")
     leader_epoch = part.committed_leader_epoch
     return GroupOffsetCommitted(
@@ -75,7 +77,7 @@ def _planned(agent: Agent, request: Any, wanted: Any, part: Any) -> GroupOffsetC
         part.partition_index,
         part.committed_offset,
         -1 if leader_epoch is None else leader_epoch,
-        part.committed_metadata,
+        metadata,
         wall_clock_ms(),
     )
 
