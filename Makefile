@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test kafka demo bench bench-records bench-commit bench-spark bench-lab lock clean
+.PHONY: help setup check test test-kafka kafka demo bench bench-records bench-commit bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: setup ## ruff, mypy --strict and the import contracts
 
 test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 	$(BIN)/pytest -q
+
+test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
+	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
 	$(BIN)/python examples/demo.py

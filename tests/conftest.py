@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.process import HoldfastProcess
+
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a way that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -33,6 +35,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """tests/kafka needs a JVM: it is there for those who ask."""
     return True if collection_path.name == "kafka" and config.getoption("kafka") is None else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers."""
+    config.addinivalue_line("markers", "holdfast_only: not what Kafka does; docs/unsupported.md says why")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Kafka is not asked for what only Holdfast does."""
+    if config.getoption("kafka") is not None:
+        items[:] = [item for item in items if item.get_closest_marker("holdfast_only") is None]
+
+
+@pytest.fixture(scope="module")
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["KafkaCluster | HoldfastProcess"]:
+    """What client tests talk to: a Holdfast process, or with `--kafka` Apache Kafka."""
+    if request.config.getoption("kafka") is not None:
+        yield request.getfixturevalue("kafka_cluster")
+        return
+    with HoldfastProcess(tmp_path_factory.mktemp("broker") / "data") as process:
+        yield process
+        assert process.stop() == 0
+        assert "Traceback" not in process.log
 
 
 @pytest.fixture(scope="session")

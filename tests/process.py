@@ -7,9 +7,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
+
+
+class Broker(Protocol):
+    """What clients need of a broker, be it Holdfast or Apache Kafka."""
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients."""
+        ...
 
 
 class HoldfastProcess:

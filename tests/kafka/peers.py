@@ -13,6 +13,7 @@ from tests.agent import raw, requests
 
 READY_SECONDS_MAX = 30.0
 NONE_ID = UUID(int=0)
+UNKNOWN_ID = UUID(int=12345)
 
 # What may differ: addresses, ids and times are each broker's own, messages are in its own words.
 OF_ITS_OWN = {"throttle_time_ms", "host", "port", "cluster_id", "error_message", "batch_index_error_message"}
@@ -29,8 +30,8 @@ class Peer:
     producer_ids: dict[str, int] = field(default_factory=dict)
 
     def topic(self, name: str, *, by_id: bool) -> str | UUID:
-        """The topic as a version names it."""
-        return self.topic_ids[name] if by_id else name
+        """The topic as a version names it; an id that nobody gave for an unknown one."""
+        return self.topic_ids.get(name, UNKNOWN_ID) if by_id else name
 
     def ask(self, message: Any) -> Any:
         """The answer as plain data, or how the connection ended instead."""
@@ -55,7 +56,6 @@ class Peers:
     def __init__(self, *, holdfast: int, kafka: int) -> None:
         self.holdfast = Peer("holdfast", holdfast)
         self.kafka = Peer("kafka", kafka)
-        self.unknown_id = UUID(int=12345)
         self._spoken = [self._versions(peer) for peer in (self.holdfast, self.kafka)]
 
     def versions(self, request_class: Any) -> range:

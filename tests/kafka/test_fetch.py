@@ -70,8 +70,6 @@ def test_cases(peers: Peers, topic: str, case: str) -> None:
 
 def test_unknown_topic(peers: Peers) -> None:
     """By name and by id."""
-    for peer in (peers.holdfast, peers.kafka):
-        peer.topic_ids["unknown"] = peers.unknown_id
     peers.agree_in_all_versions(FetchRequest, lambda peer, version: fetch(peer, "unknown", {0: 0}, version))
 
 

@@ -16,6 +16,8 @@ from tests.agent.raw import (
 )
 from tests.kafka.peers import Peer, Peers
 
+TOPIC_IDS_SINCE = 10
+
 TIMES = [[10, 30, 20], [25, 40], [40, 5]]
 """Timestamps of three batches, not in order; 40 is there twice."""
 
@@ -78,22 +80,25 @@ def test_list_offsets_with_an_epoch(peers: Peers, topic: str, epoch: int) -> Non
     peers.agree_in_all_versions(ListOffsetsRequest, ask)
 
 
+def commit(peer: Peer, version: int, group: str, topic: str, offset: int, metadata: str | None) -> Any:
+    """One position of a group, by the topic's name or id."""
+    named = peer.topic(topic, by_id=version >= TOPIC_IDS_SINCE)
+    return requests.commit_offset(group, named, offset, metadata=metadata, version=version)
+
+
 def test_simple_commits(peers: Peers, topic: str) -> None:
     """What a consumer without a group's membership commits, it fetches, metadata included."""
     for version in peers.versions(OffsetCommitRequest):
-        if version >= 10:
-            break
         group = f"simple.{version}"
         peers.await_group(group)
         for offset, metadata in ((3, "noted"), (4, ""), (5, None)):
             peers.agree(
-                lambda peer, group, offset, metadata, version: requests.commit_offset(
-                    group, topic, offset, metadata=metadata, version=version
-                ),
+                commit,
+                version,
                 group,
+                topic,
                 offset,
                 metadata,
-                version,
             )
             peers.agree(lambda peer, group: requests.fetch_offset(group, topic, version=7), group)
 
@@ -113,7 +118,11 @@ def test_commit_refusals(peers: Peers, topic: str, case: str) -> None:
     peers.agree_in_all_versions(
         OffsetCommitRequest,
         lambda peer, version: requests.commit_offset(
-            "refused", topic, 1, version=min(version, 9), **COMMITS[case]
+            "refused",
+            peer.topic(topic, by_id=version >= TOPIC_IDS_SINCE),
+            1,
+            version=version,
+            **COMMITS[case],
         ),
     )
 
@@ -123,7 +132,7 @@ def test_commit_to_an_unknown_topic(peers: Peers) -> None:
     peers.await_group("refused")
     peers.agree_in_all_versions(
         OffsetCommitRequest,
-        lambda peer, version: requests.commit_offset("refused", "unknown", 1, version=min(version, 9)),
+        lambda peer, version: commit(peer, version, "refused", "unknown", 1, ""),
     )
 
 
@@ -134,7 +143,10 @@ def test_offsets_of_nobody(peers: Peers, topic: str) -> None:
         peers.agree_in_all_versions(
             OffsetFetchRequest,
             lambda peer, version, name, partition: requests.fetch_offset(
-                "nobody", name, version=min(version, 9), partition=partition
+                "nobody",
+                peer.topic(name, by_id=version >= TOPIC_IDS_SINCE),
+                version=version,
+                partition=partition,
             ),
             name,
             partition,
@@ -148,7 +160,7 @@ def test_all_offsets_of_a_group(peers: Peers, topic: str) -> None:
     wanted: Any = OffsetFetchRequest.OffsetFetchRequestGroup
 
     def ask(peer: Peer, version: int) -> Any:
-        version = max(2, min(version, 9))
+        version = max(2, version)
         if version < 8:
             return OffsetFetchRequest(group_id="all", topics=None, version=version)
         groups = [

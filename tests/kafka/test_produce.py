@@ -95,8 +95,6 @@ def test_acks(peers: Peers, acks: int) -> None:
 def test_unknown_topic_and_partition(peers: Peers) -> None:
     """Neither a topic nor a partition comes into being by producing to it."""
     topic = peers.create("known")
-    for peer in (peers.holdfast, peers.kafka):
-        peer.topic_ids["unknown"] = peers.unknown_id
     for name, partition in (("unknown", 0), (topic, 7), (topic, -1)):
         peers.agree_in_all_versions(
             ProduceRequest,

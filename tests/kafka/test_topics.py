@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent import requests
 from tests.agent.raw import CreateTopicsRequest, MetadataRequest
-from tests.kafka.peers import Peer, Peers
+from tests.kafka.peers import UNKNOWN_ID, Peer, Peers
 
 CREATABLE: Any = CreateTopicsRequest.CreatableTopic
 ASSIGNMENT: Any = CREATABLE.CreatableReplicaAssignment
@@ -135,7 +135,7 @@ def test_metadata_by_id(peers: Peers) -> None:
 
     for version in (12, 13):
         peers.agree(lambda peer, version: ask(peer, version, peer.topic_ids[topic]), version)
-        peers.agree(ask, version, peers.unknown_id)
+        peers.agree(ask, version, UNKNOWN_ID)
 
 
 def test_bad_names_are_not_created(peers: Peers) -> None:
