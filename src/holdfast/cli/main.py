@@ -23,8 +23,19 @@ COMMANDS = {
 }
 
 
+class _ReaderLeft(Exception):
+    """Whoever read our output has closed it. Not an OSError: click would make exit code 1 of that."""
+
+
 class Commands(click.Group):
     """Finds a command in the module of its name."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was chosen."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderLeft from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, by name."""
@@ -62,8 +73,8 @@ def main() -> None:
         code = _complain(failure.format_message(), UsageError.exit_code)
     except HoldfastError as failure:
         code = _complain(str(failure), failure.exit_code)
-    except BrokenPipeError:
-        # The reader of our output has left; there is nobody to tell, and flushing at exit would fail again.
+    except _ReaderLeft:
+        # There is nobody to tell, and flushing at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     sys.exit(code if isinstance(code, int) else 0)
