@@ -95,7 +95,8 @@ class GroupShare:
     def partitions(self, *, idle: bool) -> frozenset[int] | None:
         """What the last rebalance gave to this member."""
         mine = self._membership.poll(WAIT_MS if idle else 0)
-        if self._membership.has_joined:
+        if self._membership.is_settled:
+            self._deadline = time.monotonic() + JOIN_SECONDS_MAX
             return mine
         if time.monotonic() > self._deadline:
             raise ConnectionFailed(

@@ -25,12 +25,13 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]
     """One member of a group that reads one topic; not for several threads.
 
     Partitions are taken away only inside of `poll`: what is committed before is committed by their owner.
+    `is_settled` is false until the group has given out partitions, and again while it does so anew.
     """
 
     def __init__(self, cluster: Cluster, group: str, topic: str) -> None:
         cluster.any_broker().check_offers(JoinGroupRequest, versions=JOIN_GROUP_VERSIONS)
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
-        self.has_joined = False
+        self.is_settled = False
         self._group = group
         self._topic = topic
         self._consumer: Any = self._call(
@@ -47,6 +48,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]
             )
         )
         self._consumer.subscribe([topic], listener=self)
+        # Else it joins before it knows of any partition, and then once more.
+        self._call(lambda: self._consumer.partitions_for_topic(topic))
 
     def poll(self, wait_ms: int) -> frozenset[int]:
         """Takes part in what the group does, and returns the partitions that are this member's now."""
@@ -68,11 +71,12 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         """Part of kafka-python's listener."""
-        self.has_joined = True
+        self.is_settled = True
         self._consumer.pause(*assigned)
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         """Part of kafka-python's listener."""
+        self.is_settled = False
 
     def _call(self, ask: Callable[[], Any]) -> Any:
         try:
