@@ -4,6 +4,7 @@ Run it with `make demo`. It needs no installed Kafka and no installed Java, and 
 """
 
 import json
+import logging
 import random
 import re
 import select
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -21,7 +22,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from holdfast.spark.session import spark_session
@@ -36,6 +37,9 @@ START_S_MAX: Final = 20.0
 STOP_S_MAX: Final = 20.0
 SILENCE_S_MAX: Final = 30.0
 
+SHORT_LIVED: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""A JVM that lives for half a minute spends half of it on optimising code: compile it fast, not well."""
+
 console = Console()
 Newest = dict[bytes, bytes]
 
@@ -45,13 +49,15 @@ class DemoError(Exception):
 
 
 @contextmanager
-def step(what: str) -> Iterator[None]:
-    """Shows that something is going on, then how long it took; or what failed."""
+def step(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows that something is going on, then how long it took, or that it failed; yields what advances it."""
     begun = time.monotonic()
+    columns = [SpinnerColumn(), TextColumn(what), *([BarColumn()] if total else []), TimeElapsedColumn()]
     try:
-        with console.status(f"{what} …"):
-            yield
-    except (Exception, KeyboardInterrupt):
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda count: progress.advance(task, count)
+    except BaseException:
         console.print(f"[red]✘[/] {what}")
         raise
     console.print(f"[green]✔[/] {what} [dim]{time.monotonic() - begun:.1f} s[/]")
@@ -88,7 +94,7 @@ def address_of(server: subprocess.Popen[bytes], log: Path) -> str:
     return found[1]
 
 
-def produce(address: str) -> None:
+def produce(address: str, advance: Callable[[int], None]) -> None:
     """Made-up balances of made-up accounts; the newest record of a key is what the account holds."""
     refused: list[KafkaError] = []
 
@@ -98,15 +104,14 @@ def produce(address: str) -> None:
 
     chance = random.Random(SEED)
     producer = Producer({"bootstrap.servers": address, "linger.ms": 20, "enable.idempotence": True})
-    columns = (TextColumn("  producing"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        for number in progress.track(range(RECORDS)):
-            key = f"user-{chance.randrange(ACCOUNTS):04}"
-            value = json.dumps({"balance": chance.randrange(1_000_000) / 100, "update": number})
-            producer.produce(TOPIC, key=key, value=value, on_delivery=delivered)
-            if number % 1_000 == 0:
-                producer.poll(0)
-        left = producer.flush(SILENCE_S_MAX)
+    for number in range(RECORDS):
+        key = f"user-{chance.randrange(ACCOUNTS):04}"
+        value = json.dumps({"balance": chance.randrange(1_000_000) / 100, "update": number})
+        producer.produce(TOPIC, key=key, value=value, on_delivery=delivered)
+        if number % 1_000 == 0:
+            producer.poll(0)
+            advance(1_000)
+    left = producer.flush(SILENCE_S_MAX)
     if refused or left:
         raise DemoError(f"{len(refused)} records were refused and {left} not answered: {refused[:1]}")
 
@@ -173,18 +178,18 @@ def run() -> None:
         tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory,
         holdfast(Path(directory)) as address,
     ):
-        console.print(f"[green]✔[/] holdfast is listening on {address}")
-        with step(f"produce {RECORDS:,} records to topic {TOPIC} with confluent-kafka"):
-            produce(address)
-        with step("read them back with a Kafka consumer"):
+        console.print(f"[green]✔[/] holdfast is listening on {address}", highlight=False)
+        with step(f"produce {RECORDS:,} records with confluent-kafka", RECORDS) as advance:
+            produce(address, advance)
+        with step("read them with a Kafka consumer"):
             consumed = consume(address)
         with step("start Spark"):
-            spark = spark_session("holdfast demo")
+            spark = spark_session("holdfast demo", config=SHORT_LIVED)
         with step('read them with spark.read.format("holdfast")'):
             topic = spark.read.format("holdfast").option("bootstrap", address).option("topic", TOPIC).load()
             count = topic.count()
             expect(count == RECORDS, f"{RECORDS} records were produced, but Spark read {count}")
-        with step("reduce the topic to the newest value per key and compare with the consumer"):
+        with step("keep the newest value per key, compare with the consumer"):
             accounts = newest_per_key(topic).cache()
             reduced = {bytes(row.key): bytes(row.value) for row in accounts.collect()}
             expect(reduced == consumed, "Spark and the consumer disagree about the newest values")
@@ -201,14 +206,15 @@ def stop_on_sigterm(*_: object) -> NoReturn:
 def main() -> int:
     """Exit code 0 if all went well, 1 if a step failed, 130 if interrupted."""
     signal.signal(signal.SIGTERM, stop_on_sigterm)
+    logging.disable()  # py4j logs a traceback for every call that an interrupt cuts short
     begun = time.monotonic()
     try:
         run()
     except KeyboardInterrupt:
-        console.print("interrupted; everything that was started has been stopped")
+        console.print("interrupted")
         return 130
     except Exception as error:
-        console.print(f"[red]the demo failed:[/] {error}", highlight=False)
+        console.print(f"[red]the demo failed:[/] {type(error).__name__}: {error}", highlight=False)
         return 1
     console.print(f"done in {time.monotonic() - begun:.0f} s")
     return 0

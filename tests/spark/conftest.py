@@ -18,6 +18,9 @@ from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
 
+# Half the processor time of a JVM that lives for a minute goes into optimising compilation.
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
 SOURCES = Path(__file__).parents[2] / "src"
 
 
@@ -27,7 +30,7 @@ def spark() -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         # PySpark 4.3 warns about pandas 3 when it is imported; nothing here goes through pandas.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        session = spark_session("tests", master="local[2]")
+        session = spark_session("tests", master="local[2]", config=SHORT_LIVED)
     yield session
     session.stop()
 

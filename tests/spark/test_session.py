@@ -17,7 +17,8 @@ PROGRAM = """
 import os, sys
 from holdfast.spark.session import spark_session
 
-spark = spark_session("hidden", master="local[1]")
+quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+spark = spark_session("hidden", master="local[1]", config=quick)
 doubled = spark.range(1000).mapInArrow(lambda batches: batches, "id long").selectExpr("sum(id * 2)")
 assert doubled.collect()[0][0] == 999_000
 jvm = spark.sparkContext._jvm.java
