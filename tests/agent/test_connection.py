@@ -134,6 +134,40 @@ def test_answers_keep_the_order_of_requests(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_refusal_waits_behind_a_batch_under_way(tmp_path: Path) -> None:
+    """Produce requests overlap, and one that is refused at once is answered no sooner for it."""
+
+    async def scenario(agent: Agent, client: AsyncRawClient) -> None:
+        await hold_up_commits(agent, client)
+        refused = requests.produce("nowhere", {0: batch(b"x")})
+        client.writer.write(raw.encode(refused, 2))
+        (connection,) = agent.connections
+        await until(lambda: len(connection._answers) == 2)
+        store_of(agent).gate.set()
+        assert (await client.receive(refused)).header.correlation_id == 1
+        answer = await client.receive(refused)
+        assert answer.header.correlation_id == 2
+        assert answer.responses[0].partition_responses[0].error_code == 3
+
+    run(tmp_path, scenario)
+
+
+def test_client_that_pipelines_sees_its_own_writes(tmp_path: Path) -> None:
+    """A request behind a produce starts when that is durable, as on a Kafka broker."""
+
+    async def scenario(agent: Agent, client: AsyncRawClient) -> None:
+        await hold_up_commits(agent, client)
+        ask = requests.list_offsets("t", {0: -1})
+        client.writer.write(raw.encode(ask, 2))
+        (connection,) = agent.connections
+        await until(lambda: len(connection._waiting) == 1)
+        store_of(agent).gate.set()
+        await client.receive(requests.produce("t", {}))
+        assert (await client.receive(ask)).topics[0].partitions[0].offset == 1
+
+    run(tmp_path, scenario)
+
+
 def test_pipelined_produce_requests_share_a_commit(tmp_path: Path) -> None:
     """What arrives while one commit is under way goes into the next one, in order."""
 
