@@ -9,15 +9,25 @@ from typing import Any, Self
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.producer import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 
 Handler = Callable[[Any], Any]
 
-REQUESTS = {
-    each.API_KEY: each for each in (ApiVersionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest)
-}
-RESPONSES = {
-    each.API_KEY: each for each in (ApiVersionsResponse, FetchResponse, ListOffsetsResponse, MetadataResponse)
-}
+MESSAGES = (
+    (ApiVersionsRequest, ApiVersionsResponse),
+    (FetchRequest, FetchResponse),
+    (InitProducerIdRequest, InitProducerIdResponse),
+    (ListOffsetsRequest, ListOffsetsResponse),
+    (MetadataRequest, MetadataResponse),
+    (ProduceRequest, ProduceResponse),
+)
+REQUESTS = {request.API_KEY: request for request, _ in MESSAGES}
+RESPONSES = {request.API_KEY: response for request, response in MESSAGES}
 OFFERED = {1: (4, 12), 2: (1, 7), 3: (0, 12), 18: (0, 3)}
 
 
