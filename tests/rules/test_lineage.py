@@ -13,7 +13,7 @@ def test_truncation_begins_a_lineage() -> None:
     """Each truncation is one lineage; a replica that missed several goes back to the lowest of them."""
     history = LineageHistory()
     for at in (90, 40, 70):
-        history = history.truncate(at, leader_cleaned_to=0)
+        history = history.truncate(at, leader_thinned_to=0)
     assert history.current == 4
     assert history.clip_since(Lineage(1)) == 40
     assert history.clip_since(Lineage(3)) == 70
@@ -22,12 +22,12 @@ def test_truncation_begins_a_lineage() -> None:
 
 def test_log_that_was_compacted_past_a_truncation_is_rebuilt() -> None:
     """Truncating cannot bring back what was dropped for the sake of records that are cut off."""
-    whole = LineageHistory().truncate(50, leader_cleaned_to=50)
-    assert whole.may_follow(Lineage(1), cleaned_to=50)
-    assert not whole.may_follow(Lineage(1), cleaned_to=51)
-    assert whole.may_follow(Lineage(2), cleaned_to=51)
-    compacted = LineageHistory().truncate(50, leader_cleaned_to=51)
-    assert not compacted.may_follow(Lineage(1), cleaned_to=0)
+    whole = LineageHistory().truncate(50, leader_thinned_to=50)
+    assert whole.may_follow(Lineage(1), thinned_to=50)
+    assert not whole.may_follow(Lineage(1), thinned_to=51)
+    assert whole.may_follow(Lineage(2), thinned_to=51)
+    compacted = LineageHistory().truncate(50, leader_thinned_to=51)
+    assert not compacted.may_follow(Lineage(1), thinned_to=0)
 
 
 ranges = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=12).map(

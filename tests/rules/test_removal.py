@@ -332,7 +332,7 @@ def test_truncation_clips_all_four_values_under_a_new_lineage() -> None:
     late = Distribute(
         stamp=removal_leader.collect(old_leader)[0].stamp, removable=Removable(mtro=100, mxro=90)
     )
-    history = LineageHistory().truncate(70, leader_cleaned_to=100)
+    history = LineageHistory().truncate(70, leader_thinned_to=100)
     for id_, state in group.replicas.items():
         group.replicas[id_] = state.truncated(70, history.current)
     assert {state.cleaned for state in group.replicas.values()} == {Cleaned(mcco=70, mxfo=70)}

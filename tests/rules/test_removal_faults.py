@@ -94,8 +94,8 @@ class Protocol(RuleBasedStateMachine):
     @rule(id_=IDS, count=st.integers(1, 20))
     def replicate(self, id_: int, count: int) -> None:
         if id_ != self.leader and self.alive(self.leader) and self.group.may_fetch(id_):
-            self.group.feed(self.leader, id_)
             self.logs[id_].copy_from(self.logs[self.leader], count)
+            self.group.copied(self.leader, id_)
 
     @rule(id_=IDS, share=st.integers(1, 3))
     def clean(self, id_: int, share: int) -> None:
@@ -131,25 +131,18 @@ class Protocol(RuleBasedStateMachine):
             self.group.collect(id_, self.now_ms)
 
     @precondition(lambda self: self.group.wire)
-    @rule(index=INDEX, keep=st.booleans())
-    def deliver(self, index: int, keep: bool) -> None:
-        self.group.deliver(index % len(self.group.wire), self.now_ms, keep=keep)
+    @rule(index=INDEX)
+    def deliver(self, index: int) -> None:
+        self.group.deliver(index % len(self.group.wire), self.now_ms)
 
-    @rule(one=IDS, other=IDS, keep=st.booleans())
-    def talk(self, one: int, other: int, keep: bool) -> None:
-        """Two replicas reach each other: all that is on its way between them arrives, in order."""
-        for _ in range(12):
-            found = [
-                index
-                for index, message in enumerate(self.group.wire)
-                if {message.stamp.sender.id, message.stamp.target.id} == {one, other}
-            ]
-            if not found:
-                return
-            self.group.deliver(found[0], self.now_ms, keep=keep)
-            if keep:
-                self.group.wire.append(self.group.wire.pop(found[0]))
-                return
+    @precondition(lambda self: self.group.sent)
+    @rule(index=INDEX)
+    def repeat(self, index: int) -> None:
+        self.group.repeat(index % len(self.group.sent), self.now_ms)
+
+    @rule(one=IDS, other=IDS)
+    def talk(self, one: int, other: int) -> None:
+        self.group.talk(one, other, self.now_ms)
 
     @rule(id_=IDS)
     def round(self, id_: int) -> None:

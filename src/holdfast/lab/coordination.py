@@ -43,6 +43,8 @@ class Coordination:
         self.history = LineageHistory()
         self.term = Term(0)
         self.wire: list[Message] = []
+        self.sent: list[Message] = []
+        """Every message that was ever on the wire: a copy of it may arrive at any time."""
         self.nodes: dict[int, Node] = {}
         self.leases: dict[int, Lease] = {}
         for replica in self.membership.replicas:
@@ -69,10 +71,13 @@ class Coordination:
         if node.alive and node.leader is not None:
             self._send(removal_leader.collect(node.leader), now_ms)
 
-    def deliver(self, index: int, now_ms: int, *, keep: bool = False) -> None:
-        """The message at `index` of the wire arrives; with `keep`, a copy of it stays on its way."""
-        message = self.wire[index] if keep else self.wire.pop(index)
-        self._receive(message, now_ms)
+    def deliver(self, index: int, now_ms: int) -> None:
+        """The message at `index` of the wire arrives."""
+        self._receive(self.wire.pop(index), now_ms)
+
+    def repeat(self, index: int, now_ms: int) -> None:
+        """A copy of a message that was sent before arrives, `index` counting from the last one sent."""
+        self._receive(self.sent[-1 - index], now_ms)
 
     def drop(self, index: int) -> None:
         """The message at `index` of the wire is lost."""
@@ -121,10 +126,10 @@ class Coordination:
             and node.state.lineage == self.history.current
         )
 
-    def feed(self, source: int, target: int) -> None:
-        """`source` is about to give bytes to `target`, whose request says in which membership it counts."""
-        node = self.nodes[source]
-        node.record.state = node.state.feeding(self.nodes[target].state.membership)
+    def copied(self, source: int, target: int) -> None:
+        """`target` has copied something from `source`."""
+        node = self.nodes[target]
+        node.record.state = node.state.copied_from(self.nodes[source].state)
 
     def crash(self, id_: int) -> None:
         """The process is gone, the disk stays."""
@@ -146,7 +151,7 @@ class Coordination:
     def truncate(self, at: int, leader: int) -> None:
         """An operator lets the leader's log end at `at`; the others have yet to follow the new lineage."""
         state = self.nodes[leader].state
-        self.history = self.history.truncate(at, leader_cleaned_to=state.cleaned.reach)
+        self.history = self.history.truncate(at, leader_thinned_to=state.thinned_to)
         self.nodes[leader].record.state = state.truncated(at, self.history.current)
 
     def missed_truncation(self, id_: int) -> int | None:
@@ -160,7 +165,7 @@ class Coordination:
         at = self.history.clip_since(node.state.lineage)
         if at is None:
             return True
-        if not self.history.may_follow(node.state.lineage, node.state.cleaned.reach):
+        if not self.history.may_follow(node.state.lineage, node.state.thinned_to):
             return False
         node.record.state = node.state.truncated(at, self.history.current)
         return True
@@ -184,6 +189,7 @@ class Coordination:
                 self._receive(message, now_ms)
             else:
                 self.wire.append(message)
+                self.sent.append(message)
 
     def _receive(self, message: Message, now_ms: int) -> None:
         node = self.nodes.get(message.stamp.target.id)

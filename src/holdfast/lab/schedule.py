@@ -5,6 +5,7 @@ leans its own way (some schedules are all outages, others all messages), because
 are otherwise too rare to meet.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,11 +17,10 @@ from holdfast.rules.policy import CompactionConfig
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 
 RETENTION_MS = 1_000
-STEPS_MIN, STEPS_MAX = 24, 56
+STEPS_MIN, STEPS_MAX = 30, 70
 KEYS = ("a", "b", "c")
 PRODUCERS = ("p", "q")
 SPARE_REPLICAS = 2
-WIRE_MAX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,11 @@ class Scheduler:
         self.versions = {name: rng.choice((1, 2)) for name in PRODUCERS}
         self.written = 0
         self._drawn: Iterator[steps.Step] = iter(())
-        draws = {**_WEIGHTS, **(_COORDINATED if model.policy == "coordinated" else {})}
-        self._draws = list(draws)
-        self._weights = list(accumulate(weight * rng.choice((0.2, 1, 1, 3)) for weight in draws.values()))
+        weights = Counter(_WRITES)
+        for theme in _THEMES[model.policy]:
+            weights.update({draw: weight * rng.choice((0.1, 0.3, 1)) for draw, weight in theme.items()})
+        self._draws = list(weights)
+        self._weights = list(accumulate(weights.values()))
 
     def next(self) -> steps.Step:
         """A step that makes sense now; the model may still refuse it."""
@@ -106,6 +108,11 @@ class Scheduler:
         for number in self._one(self._live()):
             yield steps.Clean(number)
 
+    def clean_most(self) -> Iterator[steps.Step]:
+        for number in self._live():
+            if self.rng.random() < 0.85:
+                yield steps.Clean(number)
+
     def settle(self) -> Iterator[steps.Step]:
         for number in self._one(self._live()):
             yield steps.Settle(number)
@@ -121,6 +128,18 @@ class Scheduler:
 
     def wait(self) -> Iterator[steps.Step]:
         yield steps.Advance(self.rng.choice((1, RETENTION_MS // 3, RETENTION_MS, 3 * RETENTION_MS)))
+
+    def outage(self) -> Iterator[steps.Step]:
+        """A follower that was in sync misses a good part of a day."""
+        rng = self.rng
+        yield steps.AwaitIsr()
+        for number in self._one(self._followers()):
+            yield rng.choice((steps.Kill, steps.Lag))(number)
+            for _ in range(rng.randint(2, 9)):
+                yield from rng.choice((Scheduler.produce, Scheduler.transact, Scheduler.churn))(self)
+            if not self.model.replicas[number].alive:
+                yield steps.Return(number)
+            yield steps.AwaitIsr()
 
     def kill(self) -> Iterator[steps.Step]:
         for number in self._one(self._live()):
@@ -148,6 +167,16 @@ class Scheduler:
     def join(self) -> Iterator[steps.Step]:
         for number in self._one([id_ for id_ in self.numbers if id_ not in self.model.replicas]):
             yield steps.Join(number)
+
+    def admit(self) -> Iterator[steps.Step]:
+        """A replica joins, and somebody who believes to lead has to do with it alone."""
+        for number in self._one([id_ for id_ in self.numbers if id_ not in self.model.replicas]):
+            yield steps.Join(number)
+            for leader in self._one(self._coordinators()):
+                yield steps.ReadMembership(leader)
+                yield steps.Collect(leader)
+                yield steps.Talk(leader, number)
+                yield steps.Fetch(number, self.rng.choice((1, 3, None)))
 
     def leave(self) -> Iterator[steps.Step]:
         for number in self._one(list(self.model.replicas)):
@@ -186,18 +215,18 @@ class Scheduler:
             yield steps.ReadMembership(number)
 
     def message(self) -> Iterator[steps.Step]:
-        """One message on its way arrives, arrives twice, or is lost."""
+        """One message on its way arrives alone, or is lost."""
         count = self.model.in_flight
-        if count == 0:
-            return
-        number = self.rng.randrange(count)
-        lot = self.rng.random()
-        if lot < 0.45 or count > WIRE_MAX:
-            yield steps.Deliver(number)
-        elif lot < 0.85:
-            yield steps.Repeat(number)
-        else:
-            yield steps.Lose(number)
+        if count:
+            number = self.rng.randrange(count)
+            yield steps.Deliver(number) if self.rng.random() < 0.7 else steps.Lose(number)
+
+    def repeat(self) -> Iterator[steps.Step]:
+        """Copies of old messages arrive, however late."""
+        coordination = self.model.partition.coordination
+        if coordination is not None and coordination.sent:
+            for _ in range(self.rng.randint(1, 4)):
+                yield steps.Repeat(self.rng.randrange(len(coordination.sent)))
 
     def back_up(self) -> Iterator[steps.Step]:
         for number in self._one(self._followers()):
@@ -217,30 +246,49 @@ class Scheduler:
 
 Draw = Callable[[Scheduler], Iterator[steps.Step]]
 
-_WEIGHTS: dict[Draw, float] = {
-    Scheduler.produce: 10,
-    Scheduler.transact: 10,
-    Scheduler.clean: 8,
-    Scheduler.churn: 4,
-    Scheduler.wait: 3,
-    Scheduler.kill: 4,
-    Scheduler.come_back: 4,
-    Scheduler.lag: 2,
-    Scheduler.fetch: 5,
-    Scheduler.await_isr: 4,
+_WRITES: dict[Draw, float] = {Scheduler.produce: 8, Scheduler.transact: 8, Scheduler.wait: 3}
+_OUTAGES: dict[Draw, float] = {
+    Scheduler.outage: 3,
+    Scheduler.churn: 2,
+    Scheduler.clean: 6,
+    Scheduler.kill: 2,
+    Scheduler.come_back: 3,
+    Scheduler.lag: 1,
+    Scheduler.fetch: 4,
+    Scheduler.await_isr: 3,
+    Scheduler.lead: 3,
+}
+_MESSAGES: dict[Draw, float] = {
+    Scheduler.clean_most: 5,
+    Scheduler.settle: 2,
+    Scheduler.round: 8,
+    Scheduler.exchange: 2,
+    Scheduler.talk: 3,
+    Scheduler.message: 3,
+    Scheduler.repeat: 3,
     Scheduler.lead: 4,
 }
-_COORDINATED: dict[Draw, float] = {
-    Scheduler.churn: 2,
-    Scheduler.settle: 3,
-    Scheduler.exchange: 3,
-    Scheduler.round: 8,
-    Scheduler.talk: 4,
-    Scheduler.message: 6,
+_MEMBERS: dict[Draw, float] = {
+    Scheduler.clean_most: 4,
+    Scheduler.round: 4,
+    Scheduler.exchange: 2,
     Scheduler.read_membership: 2,
-    Scheduler.join: 3,
-    Scheduler.leave: 2,
-    Scheduler.truncate: 1,
-    Scheduler.back_up: 2,
-    Scheduler.lose_disk: 2,
+    Scheduler.admit: 5,
+    Scheduler.join: 1,
+    Scheduler.leave: 3,
+    Scheduler.fetch: 4,
+    Scheduler.lead: 3,
+    Scheduler.repeat: 2,
 }
+_DISKS: dict[Draw, float] = {
+    Scheduler.clean_most: 4,
+    Scheduler.exchange: 3,
+    Scheduler.back_up: 4,
+    Scheduler.lose_disk: 4,
+    Scheduler.truncate: 2,
+    Scheduler.round: 3,
+    Scheduler.repeat: 3,
+    Scheduler.fetch: 2,
+    Scheduler.lead: 2,
+}
+_THEMES = {"kafka": (_OUTAGES,), "coordinated": (_OUTAGES, _MESSAGES, _MEMBERS, _DISKS)}

@@ -161,7 +161,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The message at this place among those in flight is on its way twice."""
+    """A copy of a message that was sent before arrives, however late; 0 is the last one sent."""
 
     message: int
 

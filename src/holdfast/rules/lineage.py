@@ -16,9 +16,8 @@ FIRST_LINEAGE = Lineage(1)
 class Truncation:
     """Where a lineage began, and whether its leader's log was whole there.
 
-    It was whole if the leader had cleaned and settled no further than `at`. Otherwise it has dropped records
-    below `at` because of others above it, which are gone now: what the leader holds is the truth from then
-    on, and nobody else's log can be brought to it by truncating.
+    It was whole if no record below `at` had gone for the sake of one at or above it. Otherwise what the
+    leader still holds is the truth from then on, and nobody else's log can be brought to it by truncating.
     """
 
     at: int
@@ -36,18 +35,18 @@ class LineageHistory:
         """The lineage of the log as it is now."""
         return Lineage(FIRST_LINEAGE + len(self.truncations))
 
-    def truncate(self, at: int, *, leader_cleaned_to: int) -> "LineageHistory":
+    def truncate(self, at: int, *, leader_thinned_to: int) -> "LineageHistory":
         """Begin a new lineage whose log ends at `at`."""
-        truncation = Truncation(at=at, whole=leader_cleaned_to <= at)
+        truncation = Truncation(at=at, whole=leader_thinned_to <= at)
         return replace(self, truncations=(*self.truncations, truncation))
 
     def clip_since(self, lineage: Lineage) -> int | None:
         """How far a replica that still lives in `lineage` must go back; None if it is up to date."""
         return min((truncation.at for truncation in self._missed(lineage)), default=None)
 
-    def may_follow(self, lineage: Lineage, cleaned_to: int) -> bool:
+    def may_follow(self, lineage: Lineage, thinned_to: int) -> bool:
         """Whether such a replica may keep its log, truncated, or must be rebuilt under a new incarnation."""
-        return all(truncation.whole and cleaned_to <= truncation.at for truncation in self._missed(lineage))
+        return all(truncation.whole and thinned_to <= truncation.at for truncation in self._missed(lineage))
 
     def _missed(self, lineage: Lineage) -> tuple[Truncation, ...]:
         return self.truncations[lineage - FIRST_LINEAGE :]

@@ -51,7 +51,7 @@ class Cleaned:
 
     @property
     def reach(self) -> int:
-        """The higher of both: below no offset further up has anything been dropped for a record's sake."""
+        """The higher of both, as a number."""
         return max(0 if isinstance(value, Unreported) else value for value in (self.mcco, self.mxfo))
 
     def clipped(self, at: int) -> "Cleaned":
@@ -68,6 +68,8 @@ class Removable:
 
     def raised(self, other: "Removable") -> "Removable":
         """The higher of both, track by track: a permission that was given stays given within a lineage."""
+        if other == self:
+            return self
         return Removable(mtro=risen(self.mtro, other.mtro), mxro=risen(self.mxro, other.mxro))
 
     def clipped(self, at: int) -> "Removable":

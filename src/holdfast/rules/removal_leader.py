@@ -127,7 +127,9 @@ def change_membership(state: LeaderState, membership: Membership) -> tuple[Leade
         return state, ()
     kept = {member.id: member for member in state.membership.replicas if member in membership}
     heard = {id_: heard for id_, heard in state.heard.items() if id_ in kept}
-    state = _recompute(replace(state, membership=membership, heard=heard))
+    state = replace(state, membership=membership, heard=heard)
+    if state.may_decide:
+        state = replace(state, removable=_recompute(state.removable, heard, membership))
     return state, _distribute(state, membership.replicas)
 
 
@@ -137,11 +139,12 @@ def _hear(
     before = state.heard.get(member.id)
     if before is not None and fencing.stale_generation(report.stamp.generation, before.generation):
         return state, ()
-    news = _heard(report, before, now_ms)
-    known = state.removable.raised(report.removable)
-    was = state.removable
-    state = _recompute(replace(state, heard={**state.heard, member.id: news}, removable=known))
-    everyone = state.removable != was or member == state.me or before is None
+    heard = {**state.heard, member.id: _heard(report, before, now_ms)}
+    removable = state.removable.raised(report.removable)
+    if state.may_decide:
+        removable = _recompute(removable, heard, state.membership)
+    everyone = removable != state.removable or member == state.me or before is None
+    state = replace(state, heard=heard, removable=removable)
     return state, _distribute(state, state.membership.replicas if everyone else (member,))
 
 
@@ -159,16 +162,11 @@ def _heard(report: Report, before: Heard | None, now_ms: int) -> Heard:
     )
 
 
-def _recompute(state: LeaderState) -> LeaderState:
-    if not state.may_decide:
-        return state
-    members = [member.id for member in state.membership.replicas]
-    mtro = removal.removal_offset({id_: heard.cleaned.mcco for id_, heard in state.heard.items()}, members)
-    mxro = removal.removal_offset({id_: heard.cleaned.mxfo for id_, heard in state.heard.items()}, members)
-    removable = Removable(
-        mtro=removal.risen(state.removable.mtro, mtro), mxro=removal.risen(state.removable.mxro, mxro)
-    )
-    return replace(state, removable=removable)
+def _recompute(current: Removable, heard: Mapping[ReplicaId, Heard], membership: Membership) -> Removable:
+    members = [member.id for member in membership.replicas]
+    mtro = removal.removal_offset({id_: word.cleaned.mcco for id_, word in heard.items()}, members)
+    mxro = removal.removal_offset({id_: word.cleaned.mxfo for id_, word in heard.items()}, members)
+    return Removable(mtro=removal.risen(current.mtro, mtro), mxro=removal.risen(current.mxro, mxro))
 
 
 def _distribute(state: LeaderState, to: Iterable[Replica]) -> tuple[Message, ...]:

@@ -44,6 +44,8 @@ class ReplicaState:
     membership: MembershipVersion = NO_MEMBERSHIP
     generation: Generation = NO_GENERATION
     cleaned: Cleaned = NOTHING_REPORTED
+    thinned_to: int = 0
+    """No record is missing here for the sake of one at or above this offset, neither dropped nor never copied."""
     removable: Removable = NOTHING_REMOVABLE
     clean_coverage: Coverage = NOTHING_COVERED
     """When `cleaned.mcco` reached which offset."""
@@ -65,13 +67,11 @@ class ReplicaState:
         """A joining replica copies its first byte only after it has been given its start."""
         return not isinstance(self.cleaned.mcco, Unreported) and not isinstance(self.cleaned.mxfo, Unreported)
 
-    def feeding(self, membership: MembershipVersion) -> "ReplicaState":
-        """Before giving bytes to a replica, know the membership in which it counts: from then on no leader
-        that lacks it can collect here.
-        """
-        if membership <= self.membership:
+    def copied_from(self, source: "ReplicaState") -> "ReplicaState":
+        """The replica has copied from a log that others' records may have been dropped from."""
+        if source.thinned_to <= self.thinned_to:
             return self
-        return replace(self, membership=membership, generation=self.next_generation)
+        return replace(self, thinned_to=source.thinned_to, generation=self.next_generation)
 
     @property
     def next_generation(self) -> Generation:
@@ -85,6 +85,7 @@ class ReplicaState:
         return replace(
             self,
             cleaned=cleaned,
+            thinned_to=max(self.thinned_to, cleaned.reach),
             clean_coverage=_covered(self.clean_coverage, cleaned.mcco, now_ms),
             generation=self.next_generation,
         )
@@ -105,6 +106,7 @@ class ReplicaState:
             lineage=lineage,
             generation=self.next_generation,
             cleaned=self.cleaned.clipped(at),
+            thinned_to=min(self.thinned_to, at),
             removable=self.removable.clipped(at),
             clean_coverage=self.clean_coverage.clipped(at),
             coverage=self.coverage.clipped(at),

@@ -181,7 +181,10 @@ class Model:
         self._coordination(step.message).deliver(step.message, self.now_ms)
 
     def _repeat(self, step: steps.Repeat) -> None:
-        self._coordination(step.message).deliver(step.message, self.now_ms, keep=True)
+        coordination = self._coordination()
+        if not 0 <= step.message < len(coordination.sent):
+            raise StepError(f"no message {step.message} was sent")
+        coordination.repeat(step.message, self.now_ms)
 
     def _lose(self, step: steps.Lose) -> None:
         self._coordination(step.message).drop(step.message)

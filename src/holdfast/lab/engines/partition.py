@@ -77,10 +77,8 @@ class Partition:
         leader = self.leader
         if follower is leader or not follower.alive or follower.halted is not None:
             return
-        if self.coordination is not None:
-            if not self.coordination.may_fetch(follower.id):
-                return
-            self.coordination.feed(leader.id, follower.id)
+        if self.coordination is not None and not self.coordination.may_fetch(follower.id):
+            return
         if follower.followed_epoch != self.leader_epoch:
             _truncate_to_agreement(follower, leader)
             follower.followed_epoch = self.leader_epoch
@@ -92,6 +90,8 @@ class Partition:
     def _copy(self, leader: Replica, follower: Replica, batches: int | None) -> bool:
         """Whether the follower could follow; if not, it has stopped itself."""
         missing = leader.entries_from(follower.log_end)
+        if self.coordination is not None and follower.log_end < leader.log_end:
+            self.coordination.copied(leader.id, follower.id)
         for entry in missing[:batches]:
             follower.append(entry)
             if follower.halted is not None:
