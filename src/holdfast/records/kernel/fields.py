@@ -9,7 +9,7 @@ from holdfast.records.batch import CODEC_MASK, LOG_APPEND_TIME_BIT, RECORD_BYTES
 from holdfast.records.kernel.index import crc_fault
 from holdfast.records.kernel.jit import compiled
 from holdfast.records.kernel.layout import Columns, Fault, Wanted
-from holdfast.records.kernel.memory import Octets
+from holdfast.records.kernel.memory import PREFETCH_BYTES, Octets, prefetch
 from holdfast.records.kernel.varint import LOST, read_varint, skip_bytes
 
 Slices: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
@@ -76,6 +76,8 @@ def _scan_batch(
         if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
             return row, _RECORD_LENGTH
         record_end = position + length
+        prefetch(data, position + PREFETCH_BYTES)
+        prefetch(data, position + PREFETCH_BYTES + 64)
         timestamp_delta, position = read_varint(data, position + 1, record_end)
         delta, position = read_varint(data, position, record_end)
         if delta < delta_min or delta > last_delta:

@@ -1,6 +1,6 @@
 """Loads, stores and copies at any byte of a buffer. None of them checks a bound: their callers do."""
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 Octets: TypeAlias = NDArray[np.uint8]
 
+PREFETCH_BYTES: Final = 16 << 10
+"""How far ahead kernels fetch while they parse: about a batch, as the next one's CRC is what waits for memory."""
+
 _I8 = ir.IntType(8)
+_I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
@@ -63,6 +67,20 @@ load_word = _loader(64, big_endian=False)
 store_int16 = _storer(16)
 store_int32 = _storer(32)
 store_int64 = _storer(64)
+
+
+@intrinsic
+def prefetch(typing_context: Any, buffer: Any, position: Any) -> Any:
+    """Ask for the cache line at `position`, which may lie behind the end: a prefetch never faults."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], *arguments)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, _I32(0), _I32(2), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(buffer, types.int64), generate
 
 
 @intrinsic

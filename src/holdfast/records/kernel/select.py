@@ -21,7 +21,15 @@ from holdfast.records.kernel.crc import crc32c
 from holdfast.records.kernel.index import crc_fault
 from holdfast.records.kernel.jit import compiled
 from holdfast.records.kernel.layout import Fault, Keep, Mask
-from holdfast.records.kernel.memory import Octets, copy_bytes, store_int16, store_int32, store_int64
+from holdfast.records.kernel.memory import (
+    PREFETCH_BYTES,
+    Octets,
+    copy_bytes,
+    prefetch,
+    store_int16,
+    store_int32,
+    store_int64,
+)
 from holdfast.records.kernel.varint import read_varint
 
 _RECORD_LENGTH = int(Fault.RECORD_LENGTH)
@@ -94,6 +102,8 @@ def _rebuild(data: Octets, batch: Any, keep: Mask, output: Octets, start: int) -
     delta_max = _INT64_MIN
     for row in range(len(keep)):
         record_start = position
+        prefetch(data, position + PREFETCH_BYTES)
+        prefetch(data, position + PREFETCH_BYTES + 64)
         length, position = read_varint(data, position, payload_end)
         if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
             return _RECORD_LENGTH
