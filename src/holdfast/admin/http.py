@@ -3,8 +3,8 @@
 import asyncio
 import ipaddress
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -63,9 +63,9 @@ class HttpService:
                 self._accept, host, port, limit=HEAD_BYTES_MAX, backlog=CONNECTIONS_MAX
             )
         except OSError as failure:
-            raise UsageError(
-                f"the admin service cannot listen on {host}:{port}: {failure.strerror or failure}"
-            ) from failure
+            # The error's own text repeats the address.
+            why = os.strerror(failure.errno) if failure.errno else failure
+            raise UsageError(f"the admin service cannot listen on {host}:{port}: {why}") from failure
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -85,7 +85,8 @@ class HttpService:
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 await self._serve(reader, writer)
-        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # Cancelled only by our own end: nothing above this waits for the news.
             writer.transport.abort()
         finally:
             self._open.discard(task)
@@ -102,8 +103,8 @@ class HttpService:
         await writer.drain()
         writer.write_eof()
         # Closing with unread bytes would reset the connection, and the client might not see the answer.
-        with suppress(asyncio.LimitOverrunError):
-            await reader.read(HEAD_BYTES_MAX)
+        while await reader.read(HEAD_BYTES_MAX):
+            pass
 
     async def _answer(self, path: str) -> Response:
         route = self._routes.get(path)
