@@ -38,6 +38,6 @@ def command(bootstrap: str) -> Command:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, cluster: Cluster) -> str:
     """A topic of two partitions of the test's own."""
-    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    name = "".join(c if c.isalnum() else "-" for c in f"{request.path.stem} {request.node.name}")
     create_topic(cluster, name, partitions=2)
     return name

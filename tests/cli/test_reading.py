@@ -1,0 +1,99 @@
+"""The loop of consume, with a share that changes under it."""
+
+from collections.abc import Collection, Mapping
+
+from holdfast.cli.position import Kind, Position
+from holdfast.cli.reading import Reading, Source
+from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import Isolation
+from holdfast.records.build import build_batch
+from holdfast.records.record import Record
+from tests.client.fake_cluster import fake_cluster
+
+
+class ScriptedShare:
+    """Gives out partition 0, or nothing, or no answer yet, turn by turn."""
+
+    def __init__(self, *turns: frozenset[int] | None) -> None:
+        self.turns = list(turns)
+        self.committed: dict[int, int] = {}
+        self.begun = 0
+
+    def partitions(self, *, idle: bool) -> frozenset[int] | None:
+        """The next turn; the last one stays."""
+        return self.turns.pop(0) if len(self.turns) > 1 else self.turns[0]
+
+    def begin(self, partitions: Collection[int]) -> dict[int, int]:
+        """From what was committed."""
+        self.begun += len(partitions)
+        return {each: self.committed.get(each, 0) for each in partitions}
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Keep it."""
+        self.committed |= positions
+
+
+MINE = frozenset({0})
+
+
+def log(*values: bytes) -> bytes:
+    return b"".join(
+        build_batch([Record(value=value, timestamp_ms=0)], base_offset=offset)
+        for offset, value in enumerate(values)
+    )
+
+
+def reading(client: Cluster, share: ScriptedShare, *, end: int | None, count: int | None = None) -> Reading:
+    source = Source(
+        cluster=client, topic="orders", start=Position(Kind.BEGINNING), isolation=Isolation.READ_COMMITTED
+    )
+    return Reading(source=source, share=share, ends=None if end is None else {0: end}, count=count)
+
+
+def values(found: Reading) -> list[bytes | None]:
+    return [record.value for portion in found.portions() for _, record in portion]
+
+
+def test_waits_while_a_group_decides() -> None:
+    """No answer yet is not the end: the share may come, be taken and come back."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b", b"c")
+        share = ScriptedShare(None, None, MINE, None, MINE)
+        assert values(reading(client, share, end=3)) == [b"a", b"b", b"c"]
+        assert share.committed == {0: 3}
+
+
+def test_an_empty_share_ends_a_reading_with_an_end() -> None:
+    """A member that gets nothing has nothing to wait for."""
+    with fake_cluster() as (_, client):
+        assert values(reading(client, ScriptedShare(frozenset()), end=3)) == []
+
+
+def test_commits_what_is_written_out() -> None:
+    """A portion counts when the next one is asked for, not before."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b")
+        share = ScriptedShare(MINE)
+        portions = reading(client, share, end=2).portions()
+        next(portions)
+        assert share.committed == {}
+        assert list(portions) == []
+        assert share.committed == {0: 2}
+
+
+def test_stops_at_the_end_as_it_was() -> None:
+    """What was appended after the start is neither shown nor committed."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b", b"late")
+        share = ScriptedShare(MINE)
+        assert values(reading(client, share, end=2)) == [b"a", b"b"]
+        assert share.committed == {0: 2}
+
+
+def test_stops_at_the_count() -> None:
+    """In the middle of what was fetched, and the rest stays unread for the group."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b", b"c")
+        share = ScriptedShare(MINE)
+        assert values(reading(client, share, end=None, count=2)) == [b"a", b"b"]
+        assert share.committed == {0: 2}
