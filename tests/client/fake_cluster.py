@@ -7,11 +7,11 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from tests.client.fake_broker import FakeBroker
 
 from holdfast.client.cluster import Cluster
 from holdfast.records.batch import BatchView
 from holdfast.records.walk import walk
+from tests.client.fake_broker import FakeBroker
 
 NOT_LEADER = 6
 OFFSET_OUT_OF_RANGE = 1

@@ -6,13 +6,13 @@ from contextlib import ExitStack
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
-from tests.client.fake_cluster import FakeCluster, fake_cluster
 
 from holdfast.client.cluster import Address, Cluster, parse_bootstrap
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from holdfast.errors import ConnectionFailed, TransientRefusal, UnknownTopicOrPartition, UsageError
 from holdfast.records.build import build_batch
 from holdfast.records.record import Record
+from tests.client.fake_cluster import FakeCluster, fake_cluster
 
 
 def test_bootstrap_list() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from kafka.protocol.metadata import MetadataRequest
-from tests.client.fake_broker import FakeBroker
 
 from holdfast.client.connection import Connection
 from holdfast.errors import ConnectionFailed, UnsupportedVersion
+from tests.client.fake_broker import FakeBroker
 
 
 def no_topics(_: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchRequest
-from tests.client.fake_cluster import fake_cluster, fetched
 
 from holdfast.client.reader import Chunk, OffsetRange, read_range
 from holdfast.errors import CorruptBatch, OffsetOutOfRange, TransientRefusal
@@ -12,6 +11,7 @@ from holdfast.records.batch import BatchView
 from holdfast.records.build import build_batch
 from holdfast.records.control import filler_batch
 from holdfast.records.record import Record
+from tests.client.fake_cluster import fake_cluster, fetched
 
 
 def batch(base_offset: int, count: int = 10) -> bytes:

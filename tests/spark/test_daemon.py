@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 
@@ -27,7 +26,6 @@ def look_at_kernels(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         )
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_workers_are_forked_with_the_kernels_loaded(spark: SparkSession) -> None:
     """Each worker comes from our daemon, which took the compiled code from the cache on disk."""
     from holdfast.records.warm import warm

@@ -56,7 +56,6 @@ def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {
         "PATH": hide_java(tmp_path / "bin"),
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "PYTHONWARNINGS": "ignore:PySpark does not yet fully support pandas:FutureWarning",
         "TMPDIR": str(tmp_path / "tmp"),
     }
     process = subprocess.Popen(
