@@ -33,11 +33,29 @@ Writer = Callable[[int, "Record"], bytes]
     metavar="POSITION",
     help="beginning, end, an OFFSET, -N for the last N of each partition, an ISO time or @MILLISECONDS.",
 )
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Repeatable.")
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many; wait for them if need be.")
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="N",
+    help="Only this partition; repeatable.",
+)
+@click.option(
+    "-n", "--count", type=click.IntRange(1), metavar="N", help="Stop after so many; wait for them if need be."
+)
 @click.option("--until-end/--follow", "until_end", default=None, help="Stop at the present end, or never.")
-@click.option("-g", "--group", help="Read as a member of this group, from its offsets on, and commit.")
-@click.option("--isolation", type=click.Choice(ISOLATION), default=ISOLATION[0], show_default=True)
+@click.option(
+    "-g", "--group", metavar="GROUP", help="Read as a member of this group, from its offsets on, and commit."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(ISOLATION),
+    default=ISOLATION[0],
+    show_default=True,
+    help="Whether records of open and aborted transactions are shown.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--base64", "as_base64", is_flag=True, help="Keys and values in the JSON as base64.")
 @click.option("--raw", is_flag=True, help="Print the values alone, byte for byte, a newline after each.")

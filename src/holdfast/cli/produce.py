@@ -28,12 +28,16 @@ Given = Iterable[list["GivenRecord"]]
 @click.option("--key-separator", metavar="TEXT", help="What divides key and value in a line, such as ':'.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
 @click.option("--null", "is_null", is_flag=True, help="Send tombstones: for --key, or for each line, a key.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="Where to; by the key if not given.")
+@click.option(
+    "-p", "--partition", type=click.IntRange(0), metavar="N", help="Where to; by the key if not given."
+)
 @click.option("-f", "--file", "source", type=click.File("rb"), help="Read this instead of standard input.")
 @click.option(
     "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Who must have it."
 )
-@click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option(
+    "-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Of each batch."
+)
 @click.option("--json", "as_json", is_flag=True, help="Read one JSON object a line; answer in JSON.")
 @click.option("--base64", "as_base64", is_flag=True, help="Keys and values in the JSON are base64.")
 @bootstrap_option

@@ -42,9 +42,13 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
 @topic.command()
 @click.argument("name", metavar="TOPIC")
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1), help="How many; the broker's default if not given."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many; the broker's default if not given.",
 )
-@click.option("-r", "--replicas", type=click.IntRange(1), help="Copies of each; likewise.")
+@click.option("-r", "--replicas", type=click.IntRange(1), metavar="N", help="Copies of each; likewise.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that is there as it is, and call it good.")
 @bootstrap_option
@@ -109,7 +113,7 @@ def describe(name: str, bootstrap: str, as_json: bool) -> None:
         shown = None if configs is None else {entry.name: _config_json(entry) for entry in configs}
         present.print_json({**_summary(found), "partitions": partitions, "configs": shown})
         return
-    present.print_facts({"topic": found.name, "id": found.topic_id, "records": _records(starts, ends)})
+    present.print_facts({"topic": found.name, "id": found.topic_id, "offsets": _span(starts, ends)})
     present.print_title("Partitions")
     rows = [[_joined(value) for value in each.values()] for each in partitions]
     present.print_table(("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "START", "END"), rows)
@@ -222,7 +226,7 @@ def _replication(found: "Topic") -> int:
     return max((len(each.replicas) for each in found.partitions.values()), default=0)
 
 
-def _records(starts: dict[int, int], ends: dict[int, int]) -> str:
+def _span(starts: dict[int, int], ends: dict[int, int]) -> str:
     total = sum(end - starts[partition] for partition, end in ends.items())
     return f"{total:,} between start and end"
 

@@ -40,7 +40,13 @@ from holdfast.errors import UsageError
     metavar="HOST:PORT",
     help="Loopback address of /status and /metrics; DATA/admin.json says which port it became.",
 )
-@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object a line.",
+)
 def up(data: Path, listen: str, partitions: int, admin: str, log_format: str) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
