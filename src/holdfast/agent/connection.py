@@ -22,6 +22,7 @@ ANSWERS_DUE_MAX = 256
 BYTES_WAITING_MAX = 8 * 1024 * 1024
 SCRATCH_BYTES = 256 * 1024
 BODY_BYTES_FIRST = 256 * 1024
+BODY_GROWTH = 8
 
 API_VERSIONS = 18
 
@@ -102,8 +103,10 @@ class Connection(asyncio.BufferedProtocol):
         """Where the next bytes go: the rest of a large request, or the shared scratch buffer."""
         if self._body is not None:
             if self._body_filled == len(self._body):
-                # A declared length is a claim: memory is taken as bytes arrive, twice as much each time.
-                self._body += bytes(min(self._body_filled, self._body_bytes - self._body_filled))
+                # A declared length is a claim: memory is taken as bytes arrive, in few and large steps.
+                larger = bytearray(min(self._body_filled * BODY_GROWTH, self._body_bytes))
+                larger[: self._body_filled] = self._body
+                self._body = larger
             return memoryview(self._body)[self._body_filled :]
         kept = len(self._partial_size)
         self._scratch[:kept] = self._partial_size
@@ -134,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             position += _SIZE.size
             here = min(size, end - position)
-            body = bytearray(min(size, max(here, BODY_BYTES_FIRST)))
+            body = bytearray(min(size, max(here * BODY_GROWTH, BODY_BYTES_FIRST)))
             body[:here] = self._scratch[position : position + here]
             position += here
             if here < size:
