@@ -260,7 +260,8 @@ class Connection(asyncio.BufferedProtocol):
                     small += buffer
                     continue
                 self._transport.write(small)
-                self._transport.write(buffer)
+                # A view: asyncio cuts off what the socket takes, and must not copy the rest for that.
+                self._transport.write(memoryview(buffer))
                 small = b""
             if small:
                 self._transport.write(small)
