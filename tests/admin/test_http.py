@@ -116,14 +116,15 @@ async def read_to_reset(reader: asyncio.StreamReader) -> None:
         raise ConnectionResetError
 
 
-def test_many_clients() -> None:
+def test_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections beyond the limit are refused at once; when room is made, there is service again."""
+    monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 60.0)
 
     async def scenario(port: int) -> None:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
         refused, writer = await asyncio.open_connection("127.0.0.1", port)
         with pytest.raises(ConnectionError):
-            await read_to_reset(refused)
+            await asyncio.wait_for(read_to_reset(refused), 20)
         for _, each in idle:
             each.close()
         for reader, each in idle:
@@ -135,8 +136,9 @@ def test_many_clients() -> None:
     serve(scenario)
 
 
-def test_end_with_clients_connected() -> None:
+def test_end_with_clients_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the service does not wait for a client that says nothing."""
+    monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 60.0)
 
     async def main() -> None:
         async with HttpService({}, host="127.0.0.1", port=0) as service:
@@ -144,4 +146,4 @@ def test_end_with_clients_connected() -> None:
         assert await reader.read() == b""
         writer.close()
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), 20))
