@@ -4,6 +4,7 @@ import json
 import select
 import signal
 import subprocess
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -14,6 +15,7 @@ from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.producer import Producer
 from holdfast.records.record import Record
 from tests.cli.commands import SECONDS_MAX, Command
+from tests.process import HoldfastProcess
 
 T0 = 1_700_000_000_000
 TEN = {
@@ -201,3 +203,20 @@ def test_refusals(command: Command, topic: str, arguments: tuple[str, ...], code
     """What cannot be done is one line that says why, and the right exit code."""
     named = [topic if word == "TOPIC" else word for word in arguments]
     assert said in command.refused("consume", *named, code=code)
+
+
+def test_follow_outlives_a_restart(tmp_path: Path) -> None:
+    """A broker that is killed and comes back is read on, each record once."""
+    with HoldfastProcess(tmp_path / "data") as process:
+        command = Command(process.bootstrap)
+        command.ok("topic", "create", "t", "-p", "1")
+        with command.start("consume", "t", "--follow", "--raw") as reader:
+            command.ok("produce", "t", "-v", "before")
+            assert line_of(reader.stdout) == b"before\n"
+            process.kill()
+            process.start()
+            command.ok("produce", "t", "-v", "after")
+            assert line_of(reader.stdout) == b"after\n"
+            reader.send_signal(signal.SIGINT)
+            out, err = reader.communicate(timeout=SECONDS_MAX)
+    assert (reader.returncode, out, err) == (0, b"", b"")
