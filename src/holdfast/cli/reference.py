@@ -1,0 +1,73 @@
+"""Writes `docs/cli.md` from the commands themselves: `python -m holdfast.cli.reference > docs/cli.md`."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from holdfast.cli.main import holdfast
+
+WIDTH = 100
+TOLD_ELSEWHERE = frozenset({"lab"})
+"""A world of its own, with its own help."""
+
+OPENING = """\
+# Command line
+
+Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to what the commands say themselves.
+
+| Exit code | Means |
+|---|---|
+| 0 | good; also the end of `consume` by ^C |
+| 1 | the answer is no: refused, not there, not reachable, or found what was looked for |
+| 2 | bad usage: an option, an argument or a line of input is wrong |
+| 130 | ended by ^C |
+| 141 | whoever read the output has left, as `head` does |
+
+What fails says so in one line on stderr. Every command that prints an answer takes `--json`. `--bootstrap`, or
+`HOLDFAST_BOOTSTRAP`, names any Kafka cluster, not only Holdfast; what a broker does not offer is said to be so.
+`holdfast completion` prints a script that lets a shell complete commands, options, topics and groups. `holdfast lab` is
+told by `holdfast lab --help`.
+
+```console
+$ printf 'a:1\\nb:2\\n' | holdfast produce orders --key-separator :      # keys and values from lines
+$ holdfast consume orders --from -10                                    # the last ten of each partition
+$ holdfast consume orders --from 2026-01-31T12:00:00Z --follow          # from a time on, until ^C
+$ holdfast consume orders --json | holdfast produce copy --json         # a copy, byte for byte
+$ holdfast consume orders --json | jq -r 'select(.value == null).key'   # keys that were deleted
+$ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what would change
+```
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    root = click.Context(
+        holdfast,
+        info_name="holdfast",
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        **holdfast.context_settings,
+    )
+    return OPENING + "".join(_sections(root))
+
+
+def _sections(context: click.Context) -> Iterator[str]:
+    command = context.command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if name in TOLD_ELSEWHERE:
+                continue
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _sections(
+                click.Context(
+                    found, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH
+                )
+            )
+    else:
+        yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
