@@ -10,6 +10,7 @@ from holdfast.agent.groups.messages import (
     Answer,
     Caller,
     GroupLimits,
+    GroupState,
     Join,
     Joined,
     Refuse,
@@ -35,7 +36,7 @@ class Driver:
     """A group and its clients. With `saves_at_once` off, the test says when a save has succeeded or failed."""
 
     def __init__(self, *, saves_at_once: bool = True, **limits: int) -> None:
-        self.limits = GroupLimits(**limits)
+        self.limits = GroupLimits(**{"initial_rebalance_delay_ms": 0, **limits})
         self._ids = itertools.count(1)
         self._tickets = itertools.count(1)
         self.now_ms = 0
@@ -192,6 +193,10 @@ class Driver:
     def is_waiting(self, ticket: Ticket) -> bool:
         """Whether there is no answer yet."""
         return ticket not in self.answers
+
+    def state(self) -> GroupState:
+        """Where the group stands."""
+        return self.group.state
 
     @property
     def generation(self) -> int:

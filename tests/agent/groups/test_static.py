@@ -31,7 +31,7 @@ def test_a_quick_return_needs_no_rebalance(who: int, version: int) -> None:
     ids = _stable(driver, "a", "b")
     generation, instance = driver.generation, "ab"[who]
     back = driver.joined(driver.join(instance=instance, version=version))
-    assert driver.group.state is GroupState.STABLE
+    assert driver.state() is GroupState.STABLE
     assert back.generation == generation
     assert back.member_id not in ids
     if who == 1:
@@ -83,7 +83,7 @@ def test_a_return_with_other_wishes_is_a_rebalance(options: dict[str, object]) -
     driver.sync(member, 1, {member: b"all"}, instance="a")
     back = driver.joined(driver.join(instance="a", **options))  # type: ignore[arg-type]
     assert (back.generation, back.skip_assignment) == (2, False)
-    assert driver.group.state is GroupState.COMPLETING_REBALANCE
+    assert driver.state() is GroupState.COMPLETING_REBALANCE
 
 
 def test_other_user_data_alone_is_no_rebalance() -> None:
@@ -92,7 +92,7 @@ def test_other_user_data_alone_is_no_rebalance() -> None:
     _stable(driver, "a")
     back = driver.joined(driver.join(instance="a", metadata=subscription("t", user_data=b"owned: none")))
     assert back.generation == 1
-    assert driver.group.state is GroupState.STABLE
+    assert driver.state() is GroupState.STABLE
 
 
 def test_waiting_requests_of_a_fenced_process_are_refused() -> None:
@@ -133,9 +133,9 @@ def test_a_group_whose_static_members_are_all_away_waits_for_one() -> None:
     driver.group.leave([Leaver(member_id=leader)], driver.now_ms)
     driver.settle()
     driver.pass_time(SESSION_MS - 1)
-    assert driver.group.state is GroupState.PREPARING_REBALANCE
+    assert driver.state() is GroupState.PREPARING_REBALANCE
     driver.pass_time(1)
-    assert driver.group.state is GroupState.EMPTY
+    assert driver.state() is GroupState.EMPTY
     assert member
 
 

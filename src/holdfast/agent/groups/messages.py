@@ -29,8 +29,12 @@ class GroupLimits:
     """Kafka's group.min.session.timeout.ms; lower than its 6000, because client suites want short sessions."""
     session_timeout_ms_max: int = 1_800_000
     """Kafka's group.max.session.timeout.ms."""
-    initial_rebalance_delay_ms: int = 0
-    """Kafka's group.initial.rebalance.delay.ms: how long the first members of a group wait for more."""
+    initial_rebalance_delay_ms: int = 100
+    """Kafka's group.initial.rebalance.delay.ms: how long the first members of a group wait for more.
+
+    Not 0: kafka-python joins without waiting for the topic's metadata, assigns nothing if it is made leader
+    before that comes, and may never notice. Kafka with a delay of 0 meets the same.
+    """
     members_max: int = 1_000
     """Kafka's group.max.size."""
     member_bytes_max: int = 1024 * 1024
