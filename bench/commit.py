@@ -12,6 +12,7 @@ from uuid import uuid4
 from bench.report import compare, publish
 from holdfast.agent.committer import Committer
 from holdfast.agent.plan import PartitionKey
+from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.records.batch import validate
@@ -28,14 +29,14 @@ def committing(directory: Path, *, synchronous: str) -> Callable[[], None]:
     plane = SqliteControlPlane(directory / "control.db")
     plane._writer.execute(f"PRAGMA synchronous = {synchronous}")
     store = LocalStore(directory, store=1, cluster_id=uuid4())
-    committer = Committer(plane=plane, store=store, now_ms=lambda: 0)
-    topic = TopicCreated("bench", uuid4(), 1, {})
+    committer = Committer(plane=plane, stores=StoreSet([store], append_seconds_max=10), now_ms=lambda: 0)
+    topic = TopicCreated("bench", uuid4(), [[1]], {})
     committer.commit([CreateTopic(topic)])
     batch = build_batch([Record(value=bytes(100))])
 
     def commit() -> None:
         for _ in range(COMMITS):
-            write = AppendBatch(PartitionKey(topic.topic_id, 0), validate(bytearray(batch)), False)
+            write = AppendBatch(PartitionKey(topic.topic_id, 0), validate(bytearray(batch)), 1)
             committed = committer.commit([write])
             assert committed.appended
 

@@ -15,11 +15,14 @@
     └── KafkaRefusal                   a request that is answered with a Kafka error code
         ├── CorruptMessage             2
         ├── UnknownTopicOrPartition    3
+        ├── NotLeaderOrFollower        6
         ├── MessageTooLarge            10
         ├── OffsetMetadataTooLarge     12
         ├── CoordinatorNotAvailable    15
         ├── NotCoordinator             16
         ├── InvalidTopic               17
+        ├── NotEnoughReplicas          19
+        ├── NotEnoughReplicasAfterAppend 20
         ├── InvalidRequiredAcks        21
         ├── IllegalGeneration          22
         ├── InconsistentGroupProtocol  23
@@ -44,8 +47,11 @@
         ├── FencedLeaderEpoch          74
         ├── UnknownLeaderEpoch         75
         ├── MemberIdRequired           79
+        ├── PreferredLeaderNotAvailable 80
         ├── GroupMaxSizeReached        81
         ├── FencedInstanceId           82
+        ├── EligibleLeadersNotAvailable 83
+        ├── ElectionNotNeeded          84
         ├── GroupSubscribedToTopic     86
         ├── InvalidRecord              87
         ├── UnknownTopicId             100
@@ -159,6 +165,60 @@ class UnknownTopicOrPartition(KafkaRefusal):
 
     kafka_code = 3
     retriable = True
+
+
+class NotLeaderOrFollower(KafkaRefusal):
+    """This node does not lead the partition, or does not hold it."""
+
+    kafka_code = 6
+    retriable = True
+
+
+class NotEnoughReplicas(KafkaRefusal):
+    """Fewer replicas in sync than the topic asks for; nothing was written."""
+
+    kafka_code = 19
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppend(KafkaRefusal):
+    """Written, but by fewer replicas than the topic asks for."""
+
+    kafka_code = 20
+    retriable = True
+
+
+class FencedLeaderEpoch(KafkaRefusal):
+    """The client speaks of an earlier leader."""
+
+    kafka_code = 74
+    retriable = True
+
+
+class UnknownLeaderEpoch(KafkaRefusal):
+    """The client speaks of a leader that is not known here yet."""
+
+    kafka_code = 75
+    retriable = True
+
+
+class PreferredLeaderNotAvailable(KafkaRefusal):
+    """The node that should lead holds no replica that is in sync."""
+
+    kafka_code = 80
+    retriable = True
+
+
+class EligibleLeadersNotAvailable(KafkaRefusal):
+    """Nobody who may lead is there."""
+
+    kafka_code = 83
+
+
+class ElectionNotNeeded(KafkaRefusal):
+    """The node that should lead does so already."""
+
+    kafka_code = 84
 
 
 class MessageTooLarge(KafkaRefusal):
@@ -324,20 +384,6 @@ class FetchSessionIdNotFound(KafkaRefusal):
     """A fetch session that was never granted, or is no longer there."""
 
     kafka_code = 70
-    retriable = True
-
-
-class FencedLeaderEpoch(KafkaRefusal):
-    """The client knows an older leader than this one."""
-
-    kafka_code = 74
-    retriable = True
-
-
-class UnknownLeaderEpoch(KafkaRefusal):
-    """The client knows a newer leader than this one."""
-
-    kafka_code = 75
     retriable = True
 
 

@@ -86,7 +86,7 @@ def test_status(process: HoldfastProcess) -> None:
         "cluster_id": identity["cluster_id"],
         "pid": process.pid,
         "data": str(process.data.resolve()),
-        "nodes": [{"id": 1, "address": process.bootstrap}],
+        "nodes": [{"id": 1, "address": process.bootstrap, "in_sync": True}],
         "topics": 1,
         "partitions": 3,
         "log_start_sum": 0,

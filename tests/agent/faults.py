@@ -52,9 +52,11 @@ class FaultyPlane(SqliteControlPlane):
         super().__init__(path)
         self.fail_applies = 0
 
-    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
+    def apply(
+        self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
+    ) -> None:
         """Apply, unless the test says otherwise."""
         if self.fail_applies:
             self.fail_applies -= 1
             raise StoreFailed("the control plane cannot record the frame")
-        super().apply(frame, changes)
+        super().apply(frames, changes, lost=lost)

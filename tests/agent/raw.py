@@ -11,6 +11,8 @@ from kafka.protocol.admin import (
     DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -31,6 +33,8 @@ from kafka.protocol.consumer import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -56,6 +60,7 @@ __all__ = [
     "CreateTopicsRequest",
     "DeleteGroupsRequest",
     "DescribeGroupsRequest",
+    "ElectLeadersRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
     "HeartbeatRequest",
@@ -68,6 +73,7 @@ __all__ = [
     "OffsetCommitRequest",
     "OffsetDeleteRequest",
     "OffsetFetchRequest",
+    "OffsetForLeaderEpochRequest",
     "ProduceRequest",
     "RawClient",
     "SyncGroupRequest",
@@ -96,6 +102,8 @@ RESPONSES: dict[int, Any] = {
         InitProducerIdResponse,
         DeleteGroupsResponse,
         OffsetDeleteResponse,
+        OffsetForLeaderEpochResponse,
+        ElectLeadersResponse,
     )
 }
 REQUESTS: dict[int, Any] = {
@@ -119,6 +127,8 @@ REQUESTS: dict[int, Any] = {
         InitProducerIdRequest,
         DeleteGroupsRequest,
         OffsetDeleteRequest,
+        OffsetForLeaderEpochRequest,
+        ElectLeadersRequest,
     )
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import handlers
-from holdfast.agent.agent import Agent
+from holdfast.agent.agent import Agent, stop
+from holdfast.agent.cluster import Cluster
 from holdfast.agent.connection import SCRATCH_BYTES, Connection
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
@@ -25,7 +26,10 @@ async def serving(
 ) -> AsyncIterator[tuple[Agent, int]]:
     """The agent and its port; everything is stopped at the end."""
     directory = DataDirectory(data)
-    agent = Agent(Settings(data=data, port=0, **settings), directory)
+    cluster = Cluster(Settings(data=data, port=0, **settings), directory)
+    agents: list[Agent] = []
+    agent = Agent(cluster, 1, agents)
+    agents.append(agent)
     scratch = bytearray(scratch_bytes)
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(agent, scratch), "127.0.0.1", 0
@@ -35,7 +39,8 @@ async def serving(
         yield agent, agent.port
     finally:
         server.close()
-        await agent.stop()
+        await stop(agents)
+        await cluster.close()
         directory.close()
 
 

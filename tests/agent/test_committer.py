@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.plan import PartitionKey
+from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AllotProducerIds, AppendBatch, CommitGroupOffsets, CreateTopic
 from holdfast.errors import (
     OutOfOrderSequence,
@@ -35,7 +37,9 @@ class Node:
     def reopen(self) -> None:
         self.plane = FaultyPlane(self._directory / "control.db")
         self.store = FaultyStore(self._directory)
-        self.committer = Committer(plane=self.plane, store=self.store, now_ms=lambda: NOW_MS)
+        self.committer = Committer(
+            plane=self.plane, stores=StoreSet([self.store], append_seconds_max=10), now_ms=lambda: NOW_MS
+        )
         self.replayed = self.committer.recover()
 
     def close(self) -> None:
@@ -43,7 +47,7 @@ class Node:
         self.plane.close()
 
     def append(self, *batches: bytes, key: PartitionKey = KEY) -> Committed:
-        return self.committer.commit([AppendBatch(key, view(one), False) for one in batches])
+        return self.committer.commit([AppendBatch(key, view(one), 1) for one in batches])
 
     def offsets(self) -> list[int]:
         """Base offsets of what a reader finds."""
@@ -51,7 +55,7 @@ class Node:
         found = [
             one
             for extent in extents
-            for one in walk_valid(self.store.read(extent.place, extent.length_bytes))
+            for one in walk_valid(self.store.read(extent.places[1], extent.length_bytes))
         ]
         assert not found or found[-1].next_offset == bounds.end
         return [one.base_offset for one in found]
@@ -60,7 +64,7 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)
-    node.committer.commit([CreateTopic(TopicCreated("t", TOPIC, 1, {}))])
+    node.committer.commit([CreateTopic(TopicCreated("t", TOPIC, [[1]], {}))])
     yield node
     node.close()
 
@@ -78,8 +82,8 @@ def test_group_is_one_frame(node: Node) -> None:
     before = len(node.store.durable)
     committed = node.committer.commit(
         [
-            AppendBatch(KEY, view(batch(b"a")), False),
-            AppendBatch(KEY, view(batch(b"b")), False),
+            AppendBatch(KEY, view(batch(b"a")), 1),
+            AppendBatch(KEY, view(batch(b"b")), 1),
             CommitGroupOffsets([GroupOffsetCommitted("g", TOPIC, 0, 1, -1, "note", NOW_MS)]),
             AllotProducerIds(1001),
         ]
@@ -95,7 +99,7 @@ def test_write_to_a_topic_of_the_same_group(node: Node) -> None:
     """A topic's first batch may not share its commit: it is refused alone, and the topic is there."""
     other = PartitionKey(UUID(int=2), 0)
     committed = node.committer.commit(
-        [CreateTopic(TopicCreated("u", other.topic_id, 1, {})), AppendBatch(other, view(batch(b"a")), False)]
+        [CreateTopic(TopicCreated("u", other.topic_id, [[1]], {})), AppendBatch(other, view(batch(b"a")), 1)]
     )
     assert isinstance(committed.answers[1], UnknownTopicOrPartition)
     assert first_offsets(node.append(batch(b"a"), key=other)) == [0]
@@ -105,11 +109,11 @@ def test_refused_write_does_not_harm_the_others(node: Node) -> None:
     """A gap, an unknown partition and a topic that exists are refused; the rest of the group is stored."""
     committed = node.committer.commit(
         [
-            AppendBatch(KEY, view(batch(b"a", producer_id=9)), False),
-            AppendBatch(KEY, view(batch(b"z", producer_id=9, base_sequence=5)), False),
-            AppendBatch(PartitionKey(TOPIC, 7), view(batch(b"z")), False),
-            CreateTopic(TopicCreated("t", UUID(int=3), 1, {})),
-            AppendBatch(KEY, view(batch(b"b", producer_id=9, base_sequence=1)), False),
+            AppendBatch(KEY, view(batch(b"a", producer_id=9)), 1),
+            AppendBatch(KEY, view(batch(b"z", producer_id=9, base_sequence=5)), 1),
+            AppendBatch(PartitionKey(TOPIC, 7), view(batch(b"z")), 1),
+            CreateTopic(TopicCreated("t", UUID(int=3), [[1]], {})),
+            AppendBatch(KEY, view(batch(b"b", producer_id=9, base_sequence=1)), 1),
         ]
     )
     assert first_offsets(committed) == [0, 1]
@@ -154,7 +158,7 @@ def test_failed_append_changes_nothing(node: Node) -> None:
 
 def test_failed_creation_may_be_tried_again(node: Node) -> None:
     """A topic whose frame did not become durable does not exist."""
-    create = CreateTopic(TopicCreated("u", UUID(int=2), 1, {}))
+    create = CreateTopic(TopicCreated("u", UUID(int=2), [[1]], {}))
     node.store.fail_appends = 1
     assert all_refused(node.committer.commit([create]))
     assert node.committer.commit([create]).answers == [create.topic]
@@ -206,9 +210,9 @@ def test_nothing_is_recorded_before_it_is_durable(node: Node) -> None:
     applied: list[int] = []
     apply = node.plane.apply
 
-    def watch(frame: object, changes: object) -> None:
+    def watch(*arguments: Any, **options: Any) -> None:
         applied.append(len(node.store.durable))
-        apply(frame, changes)  # type: ignore[arg-type]
+        apply(*arguments, **options)
 
     node.plane.apply = watch  # type: ignore[method-assign]
     node.append(batch(b"a"))

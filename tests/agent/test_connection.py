@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent import connection as connection_module
-from holdfast.agent.agent import Agent
+from holdfast.agent.agent import Agent, stop
 from tests.agent import raw, requests
 from tests.agent.batches import batch
 from tests.agent.faults import FaultyStore
@@ -20,7 +20,7 @@ Scenario = Callable[[Agent, AsyncRawClient], Awaitable[None]]
 @pytest.fixture(autouse=True)
 def faulty_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every agent here stores through the store whose appends a test can hold up."""
-    monkeypatch.setattr("holdfast.agent.agent.LocalStore", FaultyStore)
+    monkeypatch.setattr("holdfast.agent.cluster.LocalStore", FaultyStore)
 
 
 def run(data: Path, scenario: Scenario, **settings: Any) -> None:
@@ -28,7 +28,7 @@ def run(data: Path, scenario: Scenario, **settings: Any) -> None:
 
     async def main() -> None:
         async with serving(data, **settings) as (agent, port):
-            await agent.create_topic("t")
+            await agent.cluster.create_topic("t")
             client = await AsyncRawClient.connect(port)
             try:
                 await scenario(agent, client)
@@ -96,7 +96,7 @@ def test_large_request_grows_into_its_length(tmp_path: Path) -> None:
     """A request far larger than the first buffer arrives whole."""
 
     async def scenario(agent: Agent, client: AsyncRawClient) -> None:
-        await agent.create_topic("large", 1, {"max.message.bytes": "10000000"})
+        await agent.cluster.create_topic("large", 1, {"max.message.bytes": "10000000"})
         value = bytes(range(256)) * 20_000
         assert base_offset(await client.call(requests.produce("large", {0: batch(value)}))) == 0
         found = await client.call(requests.fetch("large", {0: 0}))
@@ -315,10 +315,10 @@ def test_stop_answers_what_has_arrived_and_reads_no_more(tmp_path: Path) -> None
 
     async def main() -> None:
         async with serving(tmp_path) as (agent, port):
-            await agent.create_topic("t")
+            await agent.cluster.create_topic("t")
             client = await AsyncRawClient.connect(port)
             await hold_up_commits(agent, client)
-            stopping = asyncio.create_task(agent.stop())
+            stopping = asyncio.create_task(stop([agent]))
             await until(lambda: agent.waiters.is_closed)
             client.writer.write(raw.encode(requests.produce("t", {0: batch(b"too late")}), 2))
             store_of(agent).gate.set()

@@ -12,6 +12,7 @@ from holdfast.agent import fetch_plan
 from holdfast.agent.committer import Committer
 from holdfast.agent.fetch_plan import PartitionData, PartitionReader
 from holdfast.agent.plan import PartitionKey
+from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import OffsetOutOfRange
@@ -46,9 +47,11 @@ class Log:
     def __init__(self, directory: Path) -> None:
         self.plane = SqliteControlPlane(directory / "control.db")
         self.store = CountingStore(directory, store=1, cluster_id=CLUSTER)
-        self.committer = Committer(plane=self.plane, store=self.store, now_ms=lambda: NOW_MS)
+        self.committer = Committer(
+            plane=self.plane, stores=StoreSet([self.store], append_seconds_max=10), now_ms=lambda: NOW_MS
+        )
         self.committer.recover()
-        self.committer.commit([CreateTopic(TopicCreated("t", KEY.topic_id, 1, {}))])
+        self.committer.commit([CreateTopic(TopicCreated("t", KEY.topic_id, [[1]], {}))])
         self.reader = PartitionReader(self.plane, self.store)
 
     def fill(self) -> None:
@@ -56,7 +59,7 @@ class Log:
             self.append(*[batch(b"0" * 100, b"1" * 100)] * 3)
 
     def append(self, *batches: bytes) -> None:
-        self.committer.commit([AppendBatch(KEY, view(one), False) for one in batches])
+        self.committer.commit([AppendBatch(KEY, view(one), 1) for one in batches])
 
     def read(self, offset: int, bytes_max: int = EVERYTHING, *, at_least_one: bool = True) -> PartitionData:
         return self.reader.read(KEY, offset, bytes_max=bytes_max, at_least_one=at_least_one)

@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 
 from holdfast.agent import group_commit
-from holdfast.agent.committer import Committer
+from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.agent.producer_ids import BLOCK_IDS, ProducerIds
-from holdfast.agent.writes import AppendBatch, CreateTopic
+from holdfast.agent.store_set import StoreSet
+from holdfast.agent.writes import AppendBatch, CreateTopic, Write
 from holdfast.errors import StorageUnavailable
 from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import TopicCreated
@@ -30,13 +31,17 @@ class Node:
     def __init__(self, directory: Path) -> None:
         self.plane = FaultyPlane(directory / "control.db")
         self.store = FaultyStore(directory)
-        committer = Committer(plane=self.plane, store=self.store, now_ms=lambda: NOW_MS)
+        stores = StoreSet([self.store], append_seconds_max=10)
+        committer = Committer(plane=self.plane, stores=stores, now_ms=lambda: NOW_MS)
         committer.recover()
         self.grown: list[PartitionKey] = []
         self.commits = GroupCommit(
-            committer, queue_bytes_max=1000, on_appended=self.grown.extend, counters=Counters()
+            committer, queue_bytes_max=1000, on_committed=self._committed, counters=Counters()
         )
         self.commits.start()
+
+    def _committed(self, committed: Committed) -> None:
+        self.grown += committed.appended
 
 
 def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
@@ -45,7 +50,7 @@ def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
         node = Node(directory)
         try:
-            await node.commits.submit(CreateTopic(TopicCreated("t", KEY.topic_id, 1, {})))
+            await node.commits.submit(CreateTopic(TopicCreated("t", KEY.topic_id, [[1]], {})))
             await scenario(node)
         finally:
             node.store.gate.set()
@@ -57,7 +62,7 @@ def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
 
 
 def append(value: bytes) -> AppendBatch:
-    return AppendBatch(KEY, view(batch(value)), False)
+    return AppendBatch(KEY, view(batch(value)), 1)
 
 
 def offset(written: object) -> int:
@@ -105,9 +110,7 @@ def test_bug_in_one_commit_is_not_the_end(tmp_path: Path, caplog: pytest.LogCapt
     """An unexpected exception is answered and logged; the commit thread lives on."""
 
     @dataclass(frozen=True, slots=True)
-    class Bug:
-        size_bytes: int = 0
-
+    class Bug(Write):
         def plan(self, plan: CommitPlan) -> object:
             raise ZeroDivisionError
 

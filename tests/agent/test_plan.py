@@ -17,20 +17,25 @@ B = PartitionKey(UUID(int=1), 1)
 
 
 def plan_on(tails: dict[PartitionKey, Tail], *, now_ms: int = NOW_MS) -> CommitPlan:
-    return CommitPlan(find_tail=tails.__getitem__, topic_exists=lambda name: name == "there", now_ms=now_ms)
+    return CommitPlan(
+        find_tail=tails.__getitem__,
+        topic_exists=lambda name: name == "there",
+        in_sync=frozenset({1}),
+        now_ms=now_ms,
+    )
 
 
 def empty_tails(end: int = 0) -> dict[PartitionKey, Tail]:
-    return {key: Tail(end=end, leader_epoch=3, producers={}) for key in (A, B)}
+    return {key: Tail(end=end, leader=1, leader_epoch=3, replicas=(1,), producers={}) for key in (A, B)}
 
 
 def sealed(plan: CommitPlan) -> tuple[bytes, list[ExtentAppended]]:
-    body, changes = plan.seal()
-    return b"".join(body), [change for change in changes if isinstance(change, ExtentAppended)]
+    bodies, changes = plan.seal()
+    return b"".join(bodies[1]), [change for change in changes if isinstance(change, ExtentAppended)]
 
 
 def append(plan: CommitPlan, key: PartitionKey, one: BatchView) -> WrittenBatch:
-    return plan.append(key, one, stamp_time=False)
+    return plan.append(key, one, leader=1, stamp_time=False, in_sync_min=1)
 
 
 def test_offsets_continue_the_log_and_each_other() -> None:
@@ -51,8 +56,10 @@ def test_body_is_sorted_by_partition_whatever_the_order_of_arrival() -> None:
         append(plan, key, view(batch(value)))
     body, extents = sealed(plan)
     assert [(extent.partition, extent.first, extent.last) for extent in extents] == [(0, 0, 1), (1, 0, 1)]
+    position = 0
     for extent in extents:
-        part = body[extent.position : extent.position + extent.length_bytes]
+        part = body[position : position + extent.length_bytes]
+        position += extent.length_bytes
         assert [one.base_offset for one in walk_valid(part)] == [0, 1]
     assert sum(extent.length_bytes for extent in extents) == len(body)
 
@@ -101,9 +108,9 @@ def test_log_append_time_is_stamped_with_a_valid_crc() -> None:
     """The broker's time is in the batch, in the extent, and in the answer, also that to a repeat."""
     plan = plan_on(empty_tails(), now_ms=NOW_MS + 77)
     data = batch(b"a", producer_id=9, timestamp_ms=5)
-    written = plan.append(A, view(data), stamp_time=True)
+    written = plan.append(A, view(data), leader=1, stamp_time=True, in_sync_min=1)
     assert written.timestamp_ms == NOW_MS + 77
-    assert plan.append(A, view(data), stamp_time=True) == written
+    assert plan.append(A, view(data), leader=1, stamp_time=True, in_sync_min=1) == written
     body, (extent,) = sealed(plan)
     stored = validate(body)
     assert stored.is_log_append_time
@@ -136,9 +143,9 @@ def test_producer_changes_name_every_batch_once() -> None:
 def test_topic_of_the_same_name_is_refused_within_and_across_plans() -> None:
     """Two creations that share a commit collide like any other two."""
     plan = plan_on(empty_tails())
-    plan.create_topic(TopicCreated("new", UUID(int=5), 1, {}))
+    plan.create_topic(TopicCreated("new", UUID(int=5), [[1]], {}))
     for name in ("new", "there"):
         with pytest.raises(TopicAlreadyExists):
-            plan.create_topic(TopicCreated(name, UUID(int=6), 1, {}))
+            plan.create_topic(TopicCreated(name, UUID(int=6), [[1]], {}))
     _, changes = plan.seal()
-    assert changes == [TopicCreated("new", UUID(int=5), 1, {})]
+    assert changes == [TopicCreated("new", UUID(int=5), [[1]], {})]

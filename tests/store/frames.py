@@ -22,4 +22,4 @@ def frame_of(offset: int, *values: bytes) -> tuple[list[bytearray], bytes]:
     """Body and footer of a frame that holds one batch of one partition."""
     batch = batch_at(offset, *values)
     last = validate(batch).last_offset
-    return [batch], footer.encode([ExtentAppended(TOPIC, 0, offset, last, 0, len(batch), 1, 0)])
+    return [batch], footer.encode([ExtentAppended(TOPIC, 0, offset, last, [1], len(batch), 1, 0)])

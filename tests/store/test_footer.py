@@ -12,17 +12,28 @@ from holdfast.store.footer import (
     Change,
     ExtentAppended,
     GroupOffsetCommitted,
+    LeaderMoved,
     ProducerAdvanced,
     ProducerIdsAllotted,
+    StoreLeft,
     TopicCreated,
 )
 
 INTS = st.integers(-(2**63), 2**63 - 1)
+STORES = st.lists(st.integers(1, 7), max_size=3)
 CHANGES: st.SearchStrategy[Change] = st.one_of(
-    st.builds(TopicCreated, st.text(), st.uuids(), INTS, st.dictionaries(st.text(), st.text(), max_size=3)),
-    st.builds(ExtentAppended, st.uuids(), *[INTS] * 7),
+    st.builds(
+        TopicCreated,
+        st.text(),
+        st.uuids(),
+        st.lists(STORES),
+        st.dictionaries(st.text(), st.text(), max_size=3),
+    ),
+    st.builds(ExtentAppended, st.uuids(), INTS, INTS, INTS, STORES, *[INTS] * 3),
     st.builds(ProducerAdvanced, st.uuids(), *[INTS] * 8),
     st.builds(ProducerIdsAllotted, INTS),
+    st.builds(LeaderMoved, st.uuids(), INTS, INTS, INTS),
+    st.builds(StoreLeft, INTS),
     st.builds(GroupOffsetCommitted, st.text(), st.uuids(), INTS, INTS, INTS, st.none() | st.text(), INTS),
 )
 
@@ -38,18 +49,21 @@ def test_the_encoding_is_the_documented_one() -> None:
     """docs/formats.md is a promise to data that already lies on disks."""
     topic = UUID("00000000-0000-4000-8000-000000000001")
     changes: list[Change] = [
-        TopicCreated("orders", topic, 2, {"cleanup.policy": "delete"}),
-        ExtentAppended(topic, 1, 10, 19, 0, 512, 1700000000000, 3),
+        TopicCreated("orders", topic, [[1, 2], [2, 1]], {"cleanup.policy": "delete"}),
+        ExtentAppended(topic, 1, 10, 19, [2, 1], 512, 1700000000000, 3),
         ProducerAdvanced(topic, 1, 7, 0, 5, 14, 10, 19, -1),
         ProducerIdsAllotted(1001),
         GroupOffsetCommitted("readers", topic, 1, 20, 3, None, 1700000000001),
+        LeaderMoved(topic, 1, 1, 4),
+        StoreLeft(2),
     ]
     assert footer.encode(changes) == (
-        b'[["topic","orders","00000000000040008000000000000001",2,{"cleanup.policy":"delete"}],'
-        b'["extent","00000000000040008000000000000001",1,10,19,0,512,1700000000000,3],'
+        b'[["topic","orders","00000000000040008000000000000001",[[1,2],[2,1]],{"cleanup.policy":"delete"}],'
+        b'["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3],'
         b'["producer","00000000000040008000000000000001",1,7,0,5,14,10,19,-1],'
         b'["producer-ids",1001],'
-        b'["group-offset","readers","00000000000040008000000000000001",1,20,3,null,1700000000001]]'
+        b'["group-offset","readers","00000000000040008000000000000001",1,20,3,null,1700000000001],'
+        b'["leader","00000000000040008000000000000001",1,1,4],["store-left",2]]'
     )
 
 

@@ -123,7 +123,7 @@ def test_a_base_offset_that_was_lost_is_noticed(open_store: Open, tmp_path: Path
     store = open_store()
     first = _append(store, 1)
     batches = [batch_at(20, b"a"), batch_at(21, b"b")]
-    extent = ExtentAppended(TOPIC, 0, 20, 21, 0, sum(map(len, batches)), 1, 0)
+    extent = ExtentAppended(TOPIC, 0, 20, 21, [1], sum(map(len, batches)), 1, 0)
     last = store.append(2, batches, footer.encode([extent]))
     file = _journals(tmp_path)[0]
     data = bytearray(file.read_bytes())

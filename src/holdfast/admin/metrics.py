@@ -19,13 +19,15 @@ def families(agent: Agent) -> Iterator[Family]:
     yield from _commits(agent)
     topics = agent.catalog.all()
     yield gauge("holdfast_topics", "Topics.", len(topics))
-    yield gauge("holdfast_partitions", "Partitions.", sum(topic.partitions for topic in topics))
+    yield gauge("holdfast_partitions", "Partitions.", sum(len(topic.partitions) for topic in topics))
     yield from process.families()
 
 
 def _clients(agent: Agent) -> Iterator[Family]:
     counts = agent.counters
-    yield gauge("holdfast_connections", "Open client connections.", len(agent.connections))
+    yield gauge(
+        "holdfast_connections", "Open client connections.", sum(len(peer.connections) for peer in agent.peers)
+    )
     yield counter(
         "holdfast_connections_accepted_total", "Connections that clients opened.", counts.connections_accepted
     )

@@ -4,7 +4,7 @@ import os
 from importlib.metadata import version
 
 from holdfast.admin import process
-from holdfast.agent.agent import NODE_ID, Agent
+from holdfast.agent.agent import Agent
 
 
 def status(agent: Agent) -> dict[str, object]:
@@ -13,7 +13,7 @@ def status(agent: Agent) -> dict[str, object]:
     bounds = [
         agent.plane.find_bounds(topic.topic_id, partition)
         for topic in topics
-        for partition in range(topic.partitions)
+        for partition in range(len(topic.partitions))
     ]
     return {
         "version": version("holdfast"),
@@ -22,12 +22,15 @@ def status(agent: Agent) -> dict[str, object]:
         "data": str(agent.settings.data.resolve()),
         "uptime_seconds": round(process.uptime_seconds(), 3),
         "resident_memory_bytes": process.resident_bytes(),
-        "nodes": [{"id": NODE_ID, "address": f"{agent.host}:{agent.port}"}],
+        "nodes": [
+            {"id": peer.node_id, "address": peer.address, "in_sync": peer.node_id in agent.catalog.in_sync}
+            for peer in agent.peers
+        ],
         "topics": len(topics),
         "partitions": len(bounds),
         "log_start_sum": sum(each.start for each in bounds),
         "log_end_sum": sum(each.end for each in bounds),
         "last_frame": agent.commits.last_frame,
         "commit_queue": {"writes": agent.commits.queued_writes, "bytes": agent.commits.queued_bytes},
-        "connections": len(agent.connections),
+        "connections": sum(len(peer.connections) for peer in agent.peers),
     }

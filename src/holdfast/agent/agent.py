@@ -1,123 +1,88 @@
-"""The agent: the parts put together, and what the handlers share."""
+"""The agent: one node with its listener and its home store, and what the handlers ask of it."""
 
 import asyncio
 import time
-from collections.abc import Callable
-from uuid import uuid4
+from collections.abc import Callable, Sequence
 
-from holdfast.agent.catalog import Catalog, check_name
-from holdfast.agent.committer import Committer
+from holdfast.agent.catalog import check_partition
+from holdfast.agent.cluster import Cluster
 from holdfast.agent.connection import Connection
-from holdfast.agent.counters import Counters
-from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.fetch_plan import PartitionReader
-from holdfast.agent.group_commit import GroupCommit
-from holdfast.agent.groups.coordinator import Coordinator
-from holdfast.agent.producer_ids import ProducerIds
-from holdfast.agent.settings import Settings
-from holdfast.agent.topic_config import check_configs
-from holdfast.agent.waiters import Waiters
-from holdfast.agent.writes import CreateTopic
-from holdfast.control.plane import Topic
-from holdfast.control.sqlite import SqliteControlPlane
-from holdfast.errors import InvalidPartitions, PolicyViolation
-from holdfast.store.footer import TopicCreated
-from holdfast.store.local import LocalStore
+from holdfast.control.plane import Partition, Topic
+from holdfast.errors import NotLeaderOrFollower
 
-NODE_ID = 1
-STORE = 1
-PARTITIONS_MAX = 10_000
 GOODBYE_SECONDS_MAX = 0.5
 """How long a stop waits for clients to see the end of their streams and leave."""
 
 
 class Agent:
-    """One node: control plane, store, group commit and what connections need of them.
+    """A node: it leads some partitions, and serves reads of those that its home store holds.
 
-    Must be made inside a running event loop. Opening replays what the control plane has not seen.
+    `peers` are all nodes of the cluster, this one included; the list is complete once all of them listen.
     """
 
-    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
-        self.settings = settings
-        self.cluster_id = directory.cluster_id
-        self.host = settings.host
-        self.port = settings.port
-        self.plane = SqliteControlPlane(directory.control_db)
-        self.store = LocalStore(directory.store(STORE), store=STORE, cluster_id=directory.cluster_id)
-        committer = Committer(plane=self.plane, store=self.store, now_ms=wall_clock_ms)
-        committer.recover()
-        self.catalog = Catalog(self.plane)
+    def __init__(self, cluster: Cluster, node_id: int, peers: "list[Agent]") -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.peers = peers
+        self.host = cluster.settings.host
+        self.port = 0
+        self.settings = cluster.settings
+        self.cluster_id = cluster.cluster_id
+        self.plane = cluster.plane
+        self.catalog = cluster.catalog
+        self.waiters = cluster.waiters
+        self.commits = cluster.commits
+        self.producer_ids = cluster.producer_ids
+        self.store = cluster.stores.by_number[node_id]
         self.reader = PartitionReader(self.plane, self.store)
-        self.waiters = Waiters()
         self.connections: set[Connection] = set()
-        self.counters = Counters()
-        self.commits = GroupCommit(
-            committer,
-            queue_bytes_max=settings.commit_queue_bytes_max,
-            on_appended=self.waiters.wake,
-            counters=self.counters,
-        )
-        self.producer_ids = ProducerIds(self.plane, self.commits)
-        self.groups = Coordinator(
-            self.plane,
-            self.commits,
-            limits=settings.groups,
-            now_ms=monotonic_ms,
-            wall_ms=wall_clock_ms,
-        )
-        self.commits.start()
+        self.counters = cluster.counters
+        self.groups = cluster.groups
 
-    async def create_topic(
-        self, name: str, partitions: int = -1, configs: dict[str, str | None] | None = None
-    ) -> Topic:
-        """Create a topic durably; `partitions` -1 means the default number."""
-        change = self.plan_topic(name, partitions, configs or {})
-        await self.commits.submit(CreateTopic(change))
-        self.catalog.refresh()
-        return self.catalog.get(name)
+    @property
+    def address(self) -> str:
+        """Where it listens, as clients want it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
-    def plan_topic(self, name: str, partitions: int, configs: dict[str, str | None]) -> TopicCreated:
-        """The topic as it would be created; raises the refusal that a client expects."""
-        check_name(name)
-        if partitions == -1:
-            partitions = self.settings.default_partitions
-        if partitions <= 0:
-            raise InvalidPartitions(f"{partitions} partitions: a topic has at least one")
-        if partitions > PARTITIONS_MAX:
-            raise PolicyViolation(f"{partitions} partitions: {PARTITIONS_MAX} at most, as in Kafka")
-        return TopicCreated(name, uuid4(), partitions, check_configs(configs))
+    def check_leads(self, topic: Topic, partition: int) -> Partition:
+        """The partition, if this node leads it."""
+        found = check_partition(topic, partition)
+        if found.leader != self.node_id:
+            raise NotLeaderOrFollower(f"node {found.leader} leads partition {partition} of {topic.name!r}")
+        return found
 
-    async def stop(self) -> None:
-        """Answer what is under way, within a limit, then close everything."""
-        self.waiters.wake_all()
-        self.groups.stop()
-        for connection in self.connections:
-            connection.drain()
-        await _wait_until(
-            lambda: all(connection.is_idle for connection in self.connections),
-            seconds_max=self.settings.stop_seconds_max,
-        )
-        for connection in self.connections:
-            connection.end()
-        await _wait_until(lambda: not self.connections, seconds_max=GOODBYE_SECONDS_MAX)
-        for connection in list(self.connections):
+    def check_holds(self, topic: Topic, partition: int) -> Partition:
+        """The partition, if the home store holds all of it."""
+        found = check_partition(topic, partition)
+        if self.node_id not in found.replicas or self.node_id not in self.catalog.in_sync:
+            raise NotLeaderOrFollower(f"node {self.node_id} has no replica in sync of {topic.name!r}")
+        return found
+
+
+async def stop(agents: Sequence[Agent]) -> None:
+    """Answer what is under way, within a limit, then let all clients go."""
+    if not agents:
+        return
+    agents[0].waiters.wake_all()
+    agents[0].groups.stop()
+    connections = [connection for agent in agents for connection in agent.connections]
+    for connection in connections:
+        connection.drain()
+    await _wait_until(
+        lambda: all(connection.is_idle for connection in connections),
+        seconds_max=agents[0].settings.stop_seconds_max,
+    )
+    for connection in connections:
+        connection.end()
+    await _wait_until(lambda: not any(agent.connections for agent in agents), seconds_max=GOODBYE_SECONDS_MAX)
+    for agent in agents:
+        for connection in list(agent.connections):
             connection.close()
-        await self.commits.stop()
-        self.store.close()
-        self.plane.close()
 
 
 async def _wait_until(condition: Callable[[], bool], *, seconds_max: float) -> None:
     deadline = time.monotonic() + seconds_max
     while time.monotonic() < deadline and not condition():
         await asyncio.sleep(0.01)
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970, as record timestamps are."""
-    return time.time_ns() // 1_000_000
-
-
-def monotonic_ms() -> int:
-    """Milliseconds that only ever go forward, for deadlines."""
-    return time.monotonic_ns() // 1_000_000

@@ -3,7 +3,7 @@
 import re
 from uuid import UUID
 
-from holdfast.control.plane import ControlPlane, LogBounds, Topic
+from holdfast.control.plane import ControlPlane, Partition, Topic
 from holdfast.errors import (
     FencedLeaderEpoch,
     InvalidTopic,
@@ -18,16 +18,18 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Catalog:
-    """A cache over the control plane's topics; refreshed when one of them changes."""
+    """A cache over the control plane's topics and stores; refreshed when one of them changes."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self.in_sync: frozenset[int] = frozenset()
         self.refresh()
 
     def refresh(self) -> None:
-        """Read all topics anew."""
+        """Read all topics anew, and which stores are in sync."""
+        self.in_sync = self._plane.find_in_sync()
         self._by_name = {topic.name: topic for topic in self._plane.list_topics()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
 
@@ -60,16 +62,17 @@ def check_name(name: str) -> None:
         )
 
 
-def check_partition(topic: Topic, partition: int) -> None:
-    """Raise UnknownTopicOrPartition unless the topic has that partition."""
-    if not 0 <= partition < topic.partitions:
-        raise UnknownTopicOrPartition(f"{topic.name!r} has partitions 0 to {topic.partitions - 1}")
+def check_partition(topic: Topic, partition: int) -> Partition:
+    """The topic's partition; UnknownTopicOrPartition if it has no such."""
+    if not 0 <= partition < len(topic.partitions):
+        raise UnknownTopicOrPartition(f"{topic.name!r} has partitions 0 to {len(topic.partitions) - 1}")
+    return topic.partitions[partition]
 
 
-def check_leader_epoch(bounds: LogBounds, known: int | None) -> None:
+def check_leader_epoch(partition: Partition, known: int | None) -> None:
     """Raise if the client knows an older or a newer leader epoch than this one (KIP-320); -1: it knows none."""
-    if known is None or known < 0 or known == bounds.leader_epoch:
+    if known is None or known < 0 or known == partition.leader_epoch:
         return
-    if known < bounds.leader_epoch:
-        raise FencedLeaderEpoch(f"leader epoch {known} is over: it is {bounds.leader_epoch} by now")
-    raise UnknownLeaderEpoch(f"leader epoch {known} is not known here: it is {bounds.leader_epoch}")
+    if known < partition.leader_epoch:
+        raise FencedLeaderEpoch(f"leader epoch {known} is over: it is {partition.leader_epoch} by now")
+    raise UnknownLeaderEpoch(f"leader epoch {known} is not known here: it is {partition.leader_epoch}")

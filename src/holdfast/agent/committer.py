@@ -2,32 +2,19 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
+from holdfast.agent.recovery import Recovery
+from holdfast.agent.store_set import StoreSet
+from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
 from holdfast.store import footer
-from holdfast.store.store import Store
+from holdfast.store.footer import Change, LeaderMoved, StoreLeft
+from holdfast.store.journal import Buffer
 
 logger = logging.getLogger(__name__)
-
-FIRST_FRAME = 1
-
-
-class Write(Protocol):
-    """Something to commit: it adds itself to a plan and says what to answer once the plan is durable."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What it weighs in the queue."""
-        ...
-
-    def plan(self, plan: CommitPlan) -> object:
-        """The answer, valid from the moment the commit succeeds; a HoldfastError refuses this write alone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +23,20 @@ class Committed:
 
     answers: list[object]
     appended: list[PartitionKey]
+    leaders_moved: bool = False
 
 
 class Committer:
     """Owns the order of frames. After a failure the next commit starts from what the control plane says."""
 
-    def __init__(self, *, plane: ControlPlane, store: Store, now_ms: Callable[[], int]) -> None:
+    def __init__(self, *, plane: ControlPlane, stores: StoreSet, now_ms: Callable[[], int]) -> None:
         self._plane = plane
-        self._store = store
+        self._stores = stores
         self._now_ms = now_ms
         self._tails: dict[PartitionKey, Tail] = {}
         self._topic_names: set[str] = set()
-        self._next_frame = FIRST_FRAME
+        self._in_sync: frozenset[int] = frozenset()
+        self._next_frame = 0
         self._is_current = False
         self._is_failing = False
 
@@ -58,17 +47,15 @@ class Committer:
 
     def recover(self) -> int:
         """Apply the frames that the control plane has not seen and return how many there were."""
-        replayed = 0
-        for frame in self._store.replay(self._plane.checkpoint()):
-            # A refusal now was a refusal when the frame was new, and nobody was told otherwise.
-            with suppress(CommitRefused):
-                self._plane.apply(frame, footer.decode(frame.footer))
-            replayed += 1
-        applied = self._plane.checkpoint()
-        self._next_frame = FIRST_FRAME if applied is None else applied.frame + 1
+        for store in self._stores.by_number:
+            self._plane.add_store(store)
+        replayed = Recovery(self._plane, dict(self._stores.by_number)).run()
+        self._next_frame = self._plane.find_applied() + 1
+        self._in_sync = self._plane.find_in_sync()
         self._tails = {}
         self._topic_names = {topic.name for topic in self._plane.list_topics()}
         self._is_current = True
+        self._depose(self._stores.by_number.keys() - self._in_sync)
         return replayed
 
     def commit(self, writes: Sequence[Write]) -> Committed:
@@ -90,7 +77,10 @@ class Committer:
 
     def _commit(self, writes: Sequence[Write]) -> Committed:
         plan = CommitPlan(
-            find_tail=self._find_tail, topic_exists=self._topic_names.__contains__, now_ms=self._now_ms()
+            find_tail=self._find_tail,
+            topic_exists=self._topic_names.__contains__,
+            in_sync=self._in_sync,
+            now_ms=self._now_ms(),
         )
         answers: list[object] = []
         for write in writes:
@@ -98,23 +88,74 @@ class Committer:
                 answers.append(write.plan(plan))
             except HoldfastError as refusal:
                 answers.append(refusal)
-        body, changes = plan.seal()
-        if changes:
-            frame = self._store.append(self._next_frame, body, footer.encode(changes))
-            # From here on the frame is in the journal: until it is recorded, the next commit must replay it.
-            self._is_current = False
-            self._plane.apply(frame, changes)
-            self._is_current = True
-            self._next_frame += 1
-            self._tails.update(plan.tails)
-            self._topic_names |= plan.topic_names
-        return Committed(answers=answers, appended=plan.appended)
+        bodies, changes = plan.seal()
+        if not changes:
+            return Committed(answers=answers, appended=[])
+        lost = self._make_durable(bodies, changes)
+        self._tails.update(plan.tails)
+        self._topic_names |= plan.topic_names
+        if lost:
+            answers = [
+                _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
+            ]
+            self._depose(lost)
+        moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
+        return Committed(answers=answers, appended=plan.appended, leaders_moved=moved)
+
+    def _make_durable(self, bodies: dict[int, list[Buffer]], changes: list[Change]) -> frozenset[int]:
+        """Append the frame and record it; the stores that failed to take it are in sync no longer.
+
+        StoreFailed if no store took it. All stay in sync then: it is nowhere, and the next frame has its number.
+        """
+        appended = self._stores.append(self._next_frame, bodies, footer.encode(changes))
+        for store, failure in appended.failures.items():
+            logger.error("store %d failed to take frame %d: %s", store, self._next_frame, failure)
+        if not appended.frames:
+            raise next(iter(appended.failures.values()))
+        lost = frozenset(appended.failures)
+        # From here on the frame is in the journals: until it is recorded, the next commit must replay it.
+        self._is_current = False
+        self._plane.apply(appended.frames, changes, lost=sorted(lost))
+        self._is_current = True
+        self._next_frame += 1
+        self._in_sync -= lost
+        return lost
+
+    def _depose(self, lost: "set[int] | frozenset[int]") -> None:
+        """Let replicas in sync lead what the lost stores led, and say in a frame that those have left."""
+        if not lost:
+            return
+        changes: list[Change] = [StoreLeft(store) for store in sorted(lost)]
+        for topic in self._plane.list_topics():
+            for number, partition in enumerate(topic.partitions):
+                heirs = [store for store in partition.replicas if store in self._in_sync]
+                if partition.leader in lost and heirs:
+                    epoch = partition.leader_epoch + 1
+                    changes.append(LeaderMoved(topic.topic_id, number, heirs[0], epoch))
+                    self._tails.pop(PartitionKey(topic.topic_id, number), None)
+        lost_now = self._make_durable({store: [] for store in sorted(self._in_sync)}, changes)
+        self._depose(lost_now)
 
     def _find_tail(self, key: PartitionKey) -> Tail:
         tail = self._tails.get(key)
         if tail is None:
-            bounds = self._plane.find_bounds(key.topic_id, key.partition)
-            producers = self._plane.find_producers(key.topic_id, key.partition)
-            tail = Tail(end=bounds.end, leader_epoch=bounds.leader_epoch, producers=producers)
+            partition = self._plane.find_partition(key.topic_id, key.partition)
+            tail = Tail(
+                end=self._plane.find_bounds(key.topic_id, key.partition).end,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replicas=partition.replicas,
+                producers=self._plane.find_producers(key.topic_id, key.partition),
+            )
             self._tails[key] = tail
         return tail
+
+
+def _checked(write: Write, answer: object, plan: CommitPlan, lost: frozenset[int]) -> object:
+    if isinstance(answer, HoldfastError):
+        return answer
+    try:
+        write.check(plan, lost)
+    except HoldfastError as refusal:
+        return refusal
+    return answer

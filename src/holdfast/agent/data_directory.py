@@ -14,7 +14,7 @@ FORMAT = 1
 class DataDirectory:
     """Holds the lock from opening to closing; layout in `docs/formats.md`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, nodes: int | None = None) -> None:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,8 @@ class DataDirectory:
                 f"{path} is in use by another process: stop that one, or choose another with --data"
             ) from None
         try:
-            self.cluster_id = self._identify()
+            self.cluster_id, count = self._identify(nodes)
+            self.nodes = range(1, count + 1)
         except BaseException:
             self.close()
             raise
@@ -47,12 +48,14 @@ class DataDirectory:
         """Let the next process have it."""
         os.close(self._lock)
 
-    def _identify(self) -> UUID:
+    def _identify(self, nodes: int | None) -> tuple[UUID, int]:
+        """Who this is and how many nodes it has; written down on the first start."""
         file = self.path / "holdfast.json"
         if not file.exists():
             if self.control_db.exists() or (self.path / "stores").exists():
                 raise DataDirectoryRefused(f"{file} is missing beside data: put it back from a copy")
-            _write_durably(file, json.dumps({"format": FORMAT, "cluster_id": str(uuid4())}) + "\n")
+            identity = {"format": FORMAT, "cluster_id": str(uuid4()), "nodes": nodes or 1}
+            _write_durably(file, json.dumps(identity) + "\n")
         try:
             identity = json.loads(file.read_text())
             if identity["format"] > FORMAT:
@@ -60,9 +63,14 @@ class DataDirectory:
                     f"{self.path} has format {identity['format']}, this Holdfast knows up to {FORMAT}:"
                     " use a newer one"
                 )
-            return UUID(identity["cluster_id"])
+            cluster_id, count = UUID(identity["cluster_id"]), int(identity["nodes"])
         except (OSError, ValueError, KeyError, TypeError) as failure:
             raise DataDirectoryRefused(f"{file} is not readable: {failure}") from failure
+        if nodes not in (None, count):
+            raise DataDirectoryRefused(
+                f"{self.path} was made with {count} nodes: start it with --nodes {count}"
+            )
+        return cluster_id, count
 
 
 def _write_durably(file: Path, text: str) -> None:

@@ -64,6 +64,10 @@ class PartitionReader:
                 break
         return data
 
+    def read_extent(self, extent: Extent) -> bytes:
+        """All batches of one extent."""
+        return self._read_batches(extent, 0, extent.length_bytes, need_one=False)
+
     def _find_batch(self, key: PartitionKey, extent: Extent, offset: int) -> int:
         """Bytes of the extent before the batch that holds `offset`."""
         resume = self._resume_points.get((key, offset))
@@ -81,7 +85,10 @@ class PartitionReader:
     def _read_batches(self, extent: Extent, skipped: int, bytes_max: int, *, need_one: bool) -> bytes:
         """Whole batches after the first `skipped` bytes of the extent; none if the first is too large."""
         left = extent.length_bytes - skipped
-        place = Place(journal=extent.place.journal, position=extent.place.position + skipped)
+        begin = extent.places.get(self._store.number)
+        if begin is None:
+            raise StoreFailed(f"store {self._store.number} lacks offsets {extent.first} to {extent.last}")
+        place = Place(journal=begin.journal, position=begin.position + skipped)
         if left <= bytes_max:
             return self._store.read(place, left)
         window = self._store.read(place, max(bytes_max, HEADER_BYTES))

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from holdfast.agent.committer import Committed, Committer, Write
+from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.writes import Write
 from holdfast.errors import StorageUnavailable
 
 logger = logging.getLogger(__name__)
@@ -28,12 +28,12 @@ class GroupCommit:
         committer: Committer,
         *,
         queue_bytes_max: int,
-        on_appended: Callable[[Sequence[PartitionKey]], None],
+        on_committed: Callable[[Committed], None],
         counters: Counters,
     ) -> None:
         self._committer = committer
         self._queue_bytes_max = queue_bytes_max
-        self._on_appended = on_appended
+        self._on_committed = on_committed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
         self._queue: list[tuple[Write, asyncio.Future[object]]] = []
@@ -134,6 +134,7 @@ class GroupCommit:
         return group
 
     def _deliver(self, futures: list["asyncio.Future[object]"], committed: Committed) -> None:
+        self._on_committed(committed)
         for future, answer in zip(futures, committed.answers, strict=True):
             if future.cancelled():
                 continue
@@ -141,7 +142,6 @@ class GroupCommit:
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
-        self._on_appended(committed.appended)
         if self.has_room and self._waiting_for_room:
             callbacks, self._waiting_for_room = self._waiting_for_room, {}
             for callback in callbacks:

@@ -1,14 +1,21 @@
 """Planning one group commit: offsets are assigned here, on top of what the commits before it left behind."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from holdfast.errors import TopicAlreadyExists
+from holdfast.errors import (
+    ElectionNotNeeded,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    PreferredLeaderNotAvailable,
+    StorageUnavailable,
+    TopicAlreadyExists,
+)
 from holdfast.records.batch import BatchView, assign, stamp_log_append_time
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
-from holdfast.store.footer import Change, ExtentAppended, ProducerAdvanced, TopicCreated
+from holdfast.store.footer import Change, ExtentAppended, LeaderMoved, ProducerAdvanced, TopicCreated
 from holdfast.store.journal import Buffer
 
 
@@ -21,10 +28,12 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Tail:
-    """The end of a partition's log as the next commit finds it."""
+    """The end of a partition's log as the next commit finds it, and who holds it."""
 
     end: int
+    leader: int
     leader_epoch: int
+    replicas: tuple[int, ...]
     producers: dict[int, ProducerState]
 
 
@@ -42,9 +51,15 @@ class CommitPlan:
     """What one frame will say. `tails` and `topic_names` hold what the plan changes, and nothing else."""
 
     def __init__(
-        self, *, find_tail: Callable[[PartitionKey], Tail], topic_exists: Callable[[str], bool], now_ms: int
+        self,
+        *,
+        find_tail: Callable[[PartitionKey], Tail],
+        topic_exists: Callable[[str], bool],
+        in_sync: frozenset[int],
+        now_ms: int,
     ) -> None:
         self.now_ms = now_ms
+        self.in_sync = in_sync
         self.changes: list[Change] = []
         self.tails: dict[PartitionKey, Tail] = {}
         self.topic_names: set[str] = set()
@@ -59,12 +74,21 @@ class CommitPlan:
         self.topic_names.add(change.name)
         self.changes.append(change)
 
-    def append(self, key: PartitionKey, view: BatchView, *, stamp_time: bool) -> WrittenBatch:
+    def append(
+        self, key: PartitionKey, view: BatchView, *, leader: int, stamp_time: bool, in_sync_min: int
+    ) -> WrittenBatch:
         """Give a validated batch its offsets; a repeat of an earlier one is answered with that one's.
 
         The batch's buffer must be writable: its header is patched in place, and the frame is made of it.
+        `leader` is the node that took it in: it may have been deposed since.
         """
-        tail = self._tail(key)
+        tail = self.tail(key)
+        if tail.leader != leader:
+            raise NotLeaderOrFollower(f"node {tail.leader} leads partition {key.partition}, not {leader}")
+        if len(self.stores_of(tail)) < max(in_sync_min, 1):
+            raise NotEnoughReplicas(
+                f"{len(self.stores_of(tail))} of {len(tail.replicas)} replicas are in sync, {in_sync_min} needed"
+            )
         idempotent = view.producer_id >= 0
         if idempotent:
             state = tail.producers.get(view.producer_id)
@@ -101,12 +125,33 @@ class CommitPlan:
             )
         return written
 
-    def _tail(self, key: PartitionKey) -> Tail:
+    def move_leader(self, key: PartitionKey, leader: int) -> None:
+        """Let another replica lead; nothing happens if it leads already."""
+        tail = self.tail(key)
+        if leader not in self.stores_of(tail):
+            raise PreferredLeaderNotAvailable(
+                f"node {leader} is no replica in sync of partition {key.partition}"
+            )
+        if tail.leader == leader:
+            raise ElectionNotNeeded(f"node {leader} leads partition {key.partition} already")
+        if key in self._extents:
+            # One extent has one leader epoch: what was planned before the move goes first.
+            raise StorageUnavailable("the partition is being written to: ask again")
+        tail.leader = leader
+        tail.leader_epoch += 1
+        self.changes.append(LeaderMoved(key.topic_id, key.partition, leader, tail.leader_epoch))
+
+    def stores_of(self, tail: Tail) -> list[int]:
+        """The replicas that a write goes to."""
+        return [store for store in tail.replicas if store in self.in_sync]
+
+    def tail(self, key: PartitionKey) -> Tail:
+        """The partition's end as planned so far."""
         tail = self.tails.get(key)
         if tail is None:
             known = self._find_tail(key)
             # A copy: if the commit fails, the tail of the last successful one must still be there.
-            tail = Tail(end=known.end, leader_epoch=known.leader_epoch, producers=dict(known.producers))
+            tail = replace(known, producers=dict(known.producers))
             self.tails[key] = tail
         return tail
 
@@ -124,30 +169,30 @@ class CommitPlan:
         extent.max_timestamp = max(extent.max_timestamp, max_timestamp)
         tail.end = written.last_offset + 1
 
-    def seal(self) -> tuple[list[Buffer], list[Change]]:
-        """The frame's body, sorted by partition, and all changes, its extents among them."""
-        body: list[Buffer] = []
+    def seal(self) -> tuple[dict[int, list[Buffer]], list[Change]]:
+        """Each store's body, sorted by partition, and all changes, the extents among them."""
+        bodies: dict[int, list[Buffer]] = {store: [] for store in sorted(self.in_sync)}
         extents: list[Change] = []
-        position = 0
         for key in sorted(self._extents):
             extent = self._extents[key]
             tail = self.tails[key]
+            stores = self.stores_of(tail)
             extents.append(
                 ExtentAppended(
                     key.topic_id,
                     key.partition,
                     extent.first,
                     tail.end - 1,
-                    position,
+                    stores,
                     extent.length_bytes,
                     extent.max_timestamp,
                     tail.leader_epoch,
                 )
             )
-            body += extent.batches
-            position += extent.length_bytes
-        # Topics come before the extents that may lie in them.
-        return body, self.changes + extents
+            for store in stores:
+                bodies[store] += extent.batches
+        # Topics and leaders come before the extents that build on them.
+        return bodies, self.changes + extents
 
     @property
     def appended(self) -> list[PartitionKey]:

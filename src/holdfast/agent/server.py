@@ -1,14 +1,16 @@
-"""Running an agent: open the data directory, listen, serve until told to stop."""
+"""Running the nodes of a process: open the data directory, listen, serve until told to stop."""
 
 import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from holdfast.agent import agent as nodes
 from holdfast.agent import handlers
 from holdfast.agent.agent import Agent
+from holdfast.agent.cluster import Cluster
 from holdfast.agent.connection import SCRATCH_BYTES, Connection
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
@@ -20,45 +22,60 @@ SWITCH_INTERVAL_S = 0.0005
 assert handlers.__all__, "importing the handlers fills the registry"
 
 
-Alongside = Callable[[Agent], AbstractAsyncContextManager[object]]
-"""What else runs for as long as the agent serves."""
+Alongside = Callable[[Sequence[Agent]], AbstractAsyncContextManager[object]]
+"""What else runs for as long as the agents serve."""
 
 
 async def serve(
     settings: Settings,
     *,
-    on_ready: Callable[[str, int], None],
-    alongside: Alongside = lambda agent: nullcontext(),
+    on_ready: Callable[[Sequence[str]], None],
+    alongside: Alongside = lambda agents: nullcontext(),
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `on_ready` is called with the address once clients may connect."""
+    """Serve until SIGTERM or SIGINT; `on_ready` is called with the addresses once clients may connect."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    directory = DataDirectory(settings.data)
+    directory = DataDirectory(settings.data, nodes=settings.nodes)
     try:
-        agent = Agent(settings, directory)
+        cluster = Cluster(settings, directory)
+        agents: list[Agent] = []
         try:
-            await _listen(agent, on_ready, alongside)
+            agents += [Agent(cluster, node_id, agents) for node_id in directory.nodes]
+            await _listen(agents, on_ready, alongside)
         finally:
-            await agent.stop()
+            await nodes.stop(agents)
+            await cluster.close()
     finally:
         directory.close()
 
 
-async def _listen(agent: Agent, on_ready: Callable[[str, int], None], alongside: Alongside) -> None:
+async def _listen(
+    agents: list[Agent], on_ready: Callable[[Sequence[str]], None], alongside: Alongside
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     scratch = bytearray(SCRATCH_BYTES)
-    host, port = agent.settings.host, agent.settings.port
-    try:
-        server = await loop.create_server(lambda: Connection(agent, scratch), host, port, backlog=1024)
-    except OSError as failure:
-        raise UsageError(f"cannot listen on {host}:{port}: {failure.strerror or failure}") from failure
-    agent.port = server.sockets[0].getsockname()[1]
-    async with alongside(agent):
+    servers = [await _open(agent, scratch) for agent in agents]
+    async with alongside(agents):
         # What is there now stays: the collector need not look at it again.
         gc.freeze()
-        on_ready(agent.host, agent.port)
+        on_ready([agent.address for agent in agents])
         await stop.wait()
-    # Not awaited: from Python 3.12 on that would wait for the last client to leave.
-    server.close()
+    for server in servers:
+        # Not awaited: from Python 3.12 on that would wait for the last client to leave.
+        server.close()
+
+
+async def _open(agent: Agent, scratch: bytearray) -> asyncio.Server:
+    """Node n listens on the port of the settings plus n - 1, or on a free one."""
+    loop = asyncio.get_running_loop()
+    host, port = agent.host, agent.settings.port
+    if port != 0:
+        port += agent.node_id - 1
+    try:
+        server = await loop.create_server(lambda: Connection(agent, scratch), host, port, backlog=1024)
+    except (OSError, OverflowError) as failure:
+        raise UsageError(f"cannot listen on {host}:{port}: {failure}") from failure
+    agent.port = server.sockets[0].getsockname()[1]
+    return server

@@ -13,12 +13,16 @@ class Settings:
     data: Path
     host: str = "127.0.0.1"
     port: int = 9092
+    nodes: int | None = None
+    """How many nodes with a store each; None: as many as the directory has, or one."""
     default_partitions: int = 1
     """Partitions of a topic that a client creates by asking for it."""
     message_bytes_max: int = 1_048_588
     """Largest batch that is taken, where the topic does not say otherwise; Kafka's default."""
     commit_queue_bytes_max: int = 64 * 1024 * 1024
     """Produced bytes that may wait for a commit before clients are held back."""
+    store_seconds_max: float = 10.0
+    """How long a store may take for a frame while others wait; one that takes longer is in sync no longer."""
     fetch_bytes_max: int = 55 * 1024 * 1024
     """Largest answer to a fetch, whatever the client asks for; Kafka's default."""
     offset_metadata_bytes_max: int = 4096

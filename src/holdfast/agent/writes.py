@@ -1,21 +1,44 @@
 """What can be committed: each write adds itself to the plan of a group commit."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
 from holdfast.records.batch import BatchView
 from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
 
 
+class Write(ABC):
+    """Something to commit: it adds itself to a plan and says what to answer once the plan is durable."""
+
+    __slots__ = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """What it weighs in the queue; only batches weigh anything."""
+        return 0
+
+    @abstractmethod
+    def plan(self, plan: CommitPlan) -> object:
+        """The answer, valid from the moment the commit succeeds; a HoldfastError refuses this write alone."""
+
+    def check(self, plan: CommitPlan, lost: frozenset[int]) -> None:  # noqa: B027 (most writes do not mind)
+        """Called if stores failed to take the frame: a HoldfastError takes the answer's place."""
+
+
 @dataclass(frozen=True, slots=True)
-class AppendBatch:
-    """One validated batch for one partition."""
+class AppendBatch(Write):
+    """One validated batch for one partition, taken in by the node `leader`."""
 
     key: PartitionKey
     view: BatchView
-    stamp_time: bool
+    leader: int
+    stamp_time: bool = False
+    in_sync_min: int = 0
+    """How many replicas must have it before it is acknowledged; 0 without acks=all."""
 
     @property
     def size_bytes(self) -> int:
@@ -24,19 +47,28 @@ class AppendBatch:
 
     def plan(self, plan: CommitPlan) -> WrittenBatch:
         """Where it lies in the log."""
-        return plan.append(self.key, self.view, stamp_time=self.stamp_time)
+        return plan.append(
+            self.key,
+            self.view,
+            leader=self.leader,
+            stamp_time=self.stamp_time,
+            in_sync_min=self.in_sync_min,
+        )
+
+    def check(self, plan: CommitPlan, lost: frozenset[int]) -> None:
+        """Still on as many stores as the topic asks for?"""
+        have = set(plan.stores_of(plan.tails[self.key])) - lost
+        if not have:
+            raise StorageUnavailable("every replica in sync failed to take the write")
+        if len(have) < self.in_sync_min:
+            raise NotEnoughReplicasAfterAppend(f"{len(have)} replicas took it, {self.in_sync_min} needed")
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopic:
+class CreateTopic(Write):
     """One new topic."""
 
     topic: TopicCreated
-
-    @property
-    def size_bytes(self) -> int:
-        """Small."""
-        return 0
 
     def plan(self, plan: CommitPlan) -> TopicCreated:
         """The topic itself."""
@@ -45,15 +77,10 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitGroupOffsets:
+class CommitGroupOffsets(Write):
     """Positions of a group, committed together."""
 
     offsets: Sequence[GroupOffsetCommitted]
-
-    @property
-    def size_bytes(self) -> int:
-        """Small."""
-        return 0
 
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""
@@ -61,16 +88,23 @@ class CommitGroupOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class AllotProducerIds:
+class AllotProducerIds(Write):
     """Take producer ids below `next_id`."""
 
     next_id: int
 
-    @property
-    def size_bytes(self) -> int:
-        """Small."""
-        return 0
-
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""
         plan.changes.append(ProducerIdsAllotted(self.next_id))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeader(Write):
+    """Let another replica lead a partition."""
+
+    key: PartitionKey
+    leader: int
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        plan.move_leader(self.key, self.leader)

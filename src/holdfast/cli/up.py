@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -34,6 +35,13 @@ from holdfast.errors import UsageError
     help="Partitions of a topic that comes into being when a client asks for it.",
 )
 @click.option(
+    "--nodes",
+    type=click.IntRange(1, 16),
+    metavar="N",
+    help="Nodes to host, each with a listener and a store of its own; node n listens on PORT + n - 1."
+    " As many as the directory has, or one.",
+)
+@click.option(
     "--admin",
     default="127.0.0.1:0",
     show_default=True,
@@ -47,7 +55,7 @@ from holdfast.errors import UsageError
     show_default=True,
     help="Lines for people, or one JSON object a line.",
 )
-def up(data: Path, listen: str, partitions: int, admin: str, log_format: str) -> None:
+def up(data: Path, listen: str, partitions: int, nodes: int | None, admin: str, log_format: str) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
     from holdfast.admin.service import admin_service
@@ -58,14 +66,13 @@ def up(data: Path, listen: str, partitions: int, admin: str, log_format: str) ->
     host, port = parse_address(listen)
     admin_host, admin_port = parse_address(admin, option="--admin")
     logs.set_up(log_format)
-    settings = Settings(data=data, host=host, port=port, default_partitions=partitions)
+    settings = Settings(data=data, host=host, port=port, default_partitions=partitions, nodes=nodes)
 
-    def announce(host: str, port: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(f"holdfast is listening on {shown}:{port}, data in {data.resolve()}")
+    def announce(addresses: Sequence[str]) -> None:
+        click.echo(f"holdfast is listening on {', '.join(addresses)}, data in {data.resolve()}")
 
-    def alongside(agent: Agent) -> AbstractAsyncContextManager[None]:
-        return admin_service(agent, host=admin_host, port=admin_port)
+    def alongside(agents: Sequence[Agent]) -> AbstractAsyncContextManager[None]:
+        return admin_service(agents[0], host=admin_host, port=admin_port)
 
     asyncio.run(serve(settings, on_ready=announce, alongside=alongside))
 

@@ -11,12 +11,21 @@ from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Who holds a partition and who leads it; nodes and their home stores share their numbers."""
+
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic as clients see it."""
 
     topic_id: UUID
     name: str
-    partitions: int
+    partitions: tuple[Partition, ...]
     configs: dict[str, str]
 
 
@@ -31,11 +40,11 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Offsets first..last of a partition lie at `place`, as whole batches."""
+    """Offsets first..last of a partition lie at these places, by store, as whole batches."""
 
     first: int
     last: int
-    place: Place
+    places: dict[int, Place]
     length_bytes: int
     max_timestamp: int
 
@@ -66,21 +75,44 @@ class ControlPlane(Protocol):
     `apply` is called by one thread at a time; any thread reads, each verb on one consistent snapshot.
     """
 
-    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
-        """Record one durable frame, all of it or nothing.
+    def apply(
+        self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
+    ) -> None:
+        """Record one frame that is durable on the stores of `frames`, all of it or nothing.
 
-        A frame that is already applied is left alone, so a replay may begin too early. CommitRefused if a
-        change no longer fits (another log end, leader epoch, sequence or topic than the commit was planned
-        with): the frame then counts as applied, without effect.
+        `lost` are stores that failed to take it: they are in sync no longer, which is durable on return. A
+        frame that is already applied is left alone, so a replay may begin too early. CommitRefused if a change
+        no longer fits (another log end, leader epoch, sequence or topic than the commit was planned with): the
+        frame then counts as applied, without effect.
         """
         ...
 
-    def checkpoint(self) -> Checkpoint | None:
-        """The last frame applied; None before the first."""
+    def add_store(self, store: int) -> None:
+        """Make a store known, in sync and empty; no effect on one that is."""
+        ...
+
+    def drop_stores(self, stores: Sequence[int]) -> None:
+        """The stores lack what was acknowledged: they are in sync no longer, which is durable on return."""
+        ...
+
+    def find_in_sync(self) -> frozenset[int]:
+        """The stores that have every frame."""
+        ...
+
+    def find_applied(self) -> int:
+        """The number of the last frame applied; 0 before the first."""
+        ...
+
+    def find_checkpoint(self, store: int) -> Checkpoint | None:
+        """The last frame applied that lies on the store; None before the first."""
         ...
 
     def list_topics(self) -> list[Topic]:
         """All topics by name."""
+        ...
+
+    def find_partition(self, topic_id: UUID, partition: int) -> Partition:
+        """Who holds and who leads it; UnknownTopicOrPartition."""
         ...
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
@@ -102,6 +134,10 @@ class ControlPlane(Protocol):
 
     def find_extent_of_max_time(self, topic_id: UUID, partition: int) -> Extent | None:
         """The first extent that holds the greatest timestamp of the partition."""
+        ...
+
+    def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end): the greatest epoch up to the one asked for, and where it ended; (-1, -1) if none."""
         ...
 
     def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:

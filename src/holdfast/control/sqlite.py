@@ -9,11 +9,12 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
-from holdfast.control.plane import Extent, GroupOffset, ListedGroup, LogBounds, Topic
-from holdfast.control.sqlite_apply import FrameApplier, decode_producer
+from holdfast.control.plane import Extent, GroupOffset, ListedGroup, LogBounds, Partition, Topic
+from holdfast.control.sqlite_apply import FrameApplier, decode_places, decode_producer
 from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
 from holdfast.rules.producer import ProducerState
 from holdfast.store import footer
@@ -22,7 +23,7 @@ from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 EXTENTS_PER_PLAN_MAX = 256
 
-_EXTENT_COLUMNS = "first_offset, last_offset, journal, position, length_bytes, max_timestamp"
+_EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp"
 
 
 class SqliteControlPlane:
@@ -43,24 +44,63 @@ class SqliteControlPlane:
         self._topic_rows = {UUID(bytes=topic_id): row for topic_id, row in rows}
         self._applier = FrameApplier(self._writer, self._topic_rows)
 
-    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
+    def apply(
+        self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
+    ) -> None:
         """Record one durable frame in one transaction."""
-        self._applier.apply(frame, changes)
+        self._applier.apply(frames, changes, lost)
 
-    def checkpoint(self) -> Checkpoint | None:
-        """The last frame applied."""
-        return self._applier.checkpoint()
+    def add_store(self, store: int) -> None:
+        """Make a store known."""
+        self._writer.execute("INSERT OR IGNORE INTO stores (store) VALUES (?)", (store,))
+
+    def drop_stores(self, stores: Sequence[int]) -> None:
+        """The stores are in sync no longer."""
+        self._applier.drop_stores(stores)
+
+    def find_in_sync(self) -> frozenset[int]:
+        """The stores that have every frame."""
+        return frozenset(row[0] for row in self._reader.execute("SELECT store FROM stores WHERE in_sync"))
+
+    def find_applied(self) -> int:
+        """The number of the last frame applied."""
+        return self._applier.find_applied()
+
+    def find_checkpoint(self, store: int) -> Checkpoint | None:
+        """The last frame applied that lies on the store."""
+        row = self._reader.execute(
+            "SELECT frame, journal, position FROM stores WHERE store = ? AND journal IS NOT NULL", (store,)
+        ).fetchone()
+        return row and Checkpoint(frame=row[0], end=Place(journal=row[1], position=row[2]))
 
     def list_topics(self) -> list[Topic]:
         """All topics by name."""
         rows = self._reader.execute(
-            "SELECT topic_id, name, count(*), configs FROM topics JOIN partitions USING (topic)"
-            " GROUP BY topic ORDER BY name"
+            "SELECT topic_id, name, configs, replicas, leader, leader_epoch"
+            " FROM topics JOIN partitions USING (topic) ORDER BY name, partition"
         )
         return [
-            Topic(topic_id=UUID(bytes=topic_id), name=name, partitions=count, configs=json.loads(configs))
-            for topic_id, name, count, configs in rows
+            Topic(
+                topic_id=UUID(bytes=topic_id),
+                name=name,
+                partitions=tuple(
+                    Partition(replicas=tuple(json.loads(replicas)), leader=leader, leader_epoch=epoch)
+                    for _, _, _, replicas, leader, epoch in group
+                ),
+                configs=json.loads(configs),
+            )
+            for (topic_id, name, configs), group in groupby(rows, key=lambda row: row[:3])
         ]
+
+    def find_partition(self, topic_id: UUID, partition: int) -> Partition:
+        """Who holds and who leads it."""
+        row = self._reader.execute(
+            "SELECT replicas, leader, leader_epoch FROM partitions WHERE topic = ? AND partition = ?",
+            (self._topic_rows.get(topic_id), partition),
+        ).fetchone()
+        if row is None:
+            raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
+        return Partition(replicas=tuple(json.loads(row[0])), leader=row[1], leader_epoch=row[2])
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
         """Where the partition's log begins and ends."""
@@ -112,6 +152,24 @@ class SqliteControlPlane:
             (self._topic_rows.get(topic_id), partition, value),
         ).fetchone()
         return row and _extent(row)
+
+    def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
+        """The greatest epoch up to the one asked for, and where it ended."""
+        self._reader.execute("BEGIN")
+        try:
+            end = self.find_bounds(topic_id, partition).end
+            rows = self._reader.execute(
+                "SELECT leader_epoch, start_offset FROM leader_epochs WHERE topic = ? AND partition = ?"
+                " ORDER BY leader_epoch DESC",
+                (self._topic_rows[topic_id], partition),
+            )
+            for epoch, start in rows:
+                if epoch <= leader_epoch:
+                    return epoch, end
+                end = start
+            return -1, -1
+        finally:
+            self._reader.execute("COMMIT")
 
     def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
         """Idempotent producers of the partition by producer id."""
@@ -200,12 +258,12 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
 
 
-def _extent(row: tuple[int, int, int, int, int, int]) -> Extent:
-    first, last, journal, position, length_bytes, max_timestamp = row
+def _extent(row: tuple[int, int, bytes, int, int]) -> Extent:
+    first, last, places, length_bytes, max_timestamp = row
     return Extent(
         first=first,
         last=last,
-        place=Place(journal=journal, position=position),
+        places=decode_places(places),
         length_bytes=length_bytes,
         max_timestamp=max_timestamp,
     )

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -17,11 +18,19 @@ from holdfast.store.footer import (
     GroupOffsetCommitted,
     GroupOffsetDeleted,
     GroupSaved,
+    LeaderMoved,
     ProducerAdvanced,
     ProducerIdsAllotted,
+    StoreLeft,
     TopicCreated,
+    extents_on,
 )
-from holdfast.store.store import Checkpoint, Place, StoredFrame
+from holdfast.store.store import Place, StoredFrame
+
+Places = dict[int, bytes]
+"""What the column `places` says, by the identity of the extent's change."""
+
+_PLACE = struct.Struct(">IQQ")
 
 
 class FrameApplier:
@@ -33,7 +42,7 @@ class FrameApplier:
     def __init__(self, writer: sqlite3.Connection, topic_rows: dict[UUID, int]) -> None:
         self._writer = writer
         self._topic_rows = topic_rows
-        self._appliers: dict[type[Change], Callable[[Any, StoredFrame], None]] = {
+        self._appliers: dict[type[Change], Callable[[Any, Places], None]] = {
             TopicCreated: self._create_topic,
             ExtentAppended: self._append_extent,
             ProducerAdvanced: self._advance_producer,
@@ -42,57 +51,70 @@ class FrameApplier:
             GroupOffsetDeleted: self._delete_group_offset,
             GroupSaved: self._save_group,
             GroupDeleted: self._delete_group,
+            LeaderMoved: self._move_leader,
+            StoreLeft: self._leave_store,
         }
 
-    def checkpoint(self) -> Checkpoint | None:
-        """The last frame applied."""
-        row = self._writer.execute("SELECT frame, journal, position FROM applied").fetchone()
-        return row and Checkpoint(frame=row[0], end=Place(journal=row[1], position=row[2]))
+    def find_applied(self) -> int:
+        """The number of the last frame applied."""
+        row = self._writer.execute("SELECT frame FROM applied").fetchone()
+        return row[0] if row else 0
 
-    def apply(self, frame: StoredFrame, changes: Sequence[Change]) -> None:
+    def apply(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         """Record one durable frame: see `ControlPlane.apply`."""
-        applied = self.checkpoint()
-        if applied is not None and frame.number <= applied.frame:
+        number = frames[0].number
+        if number <= self.find_applied():
             return
         topics_before = frozenset(self._topic_rows)
         try:
+            if lost:
+                self.drop_stores(lost)
             self._writer.execute("BEGIN IMMEDIATE")
-            refusal = self._apply_all(frame, changes)
-            self._writer.execute(
-                "INSERT INTO applied VALUES (1, ?, ?, ?) ON CONFLICT DO UPDATE"
-                " SET frame = excluded.frame, journal = excluded.journal, position = excluded.position",
-                (frame.number, frame.end.journal, frame.end.position),
+            refusal = self._apply_all(frames, changes)
+            self._writer.executemany(
+                "UPDATE stores SET frame = ?, journal = ?, position = ? WHERE store = ?",
+                ((number, frame.end.journal, frame.end.position, frame.store) for frame in frames),
             )
+            self._writer.execute("INSERT OR REPLACE INTO applied VALUES (1, ?)", (number,))
             self._writer.execute("COMMIT")
         except sqlite3.Error as failure:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
             self._forget_topics_since(topics_before)
-            raise StoreFailed(f"the control plane cannot record frame {frame.number}: {failure}") from failure
+            raise StoreFailed(f"the control plane cannot record frame {number}: {failure}") from failure
         if refusal is not None:
             self._forget_topics_since(topics_before)
             raise refusal
 
-    def _apply_all(self, frame: StoredFrame, changes: Sequence[Change]) -> CommitRefused | None:
+    def drop_stores(self, stores: Sequence[int]) -> None:
+        """Out of sync, and not to be forgotten by a power cut: such a store would serve its gap."""
+        self._writer.execute("PRAGMA synchronous = FULL")
+        try:
+            self._writer.executemany("UPDATE stores SET in_sync = 0 WHERE store = ?", ((s,) for s in stores))
+        finally:
+            self._writer.execute("PRAGMA synchronous = NORMAL")
+
+    def _apply_all(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> CommitRefused | None:
         """All changes, or none of them and the reason."""
+        places = _places(frames, changes)
         self._writer.execute("SAVEPOINT changes")
         try:
             for change in changes:
-                self._appliers[type(change)](change, frame)
+                self._appliers[type(change)](change, places)
         except CommitRefused as refusal:
             self._writer.execute("ROLLBACK TO changes")
             return refusal
         except sqlite3.IntegrityError as violation:
             # No retry would ever succeed: to try again for ever would close the log to everybody.
             self._writer.execute("ROLLBACK TO changes")
-            return CommitRefused(f"frame {frame.number} breaks a rule of the schema: {violation}")
+            return CommitRefused(f"frame {frames[0].number} breaks a rule of the schema: {violation}")
         return None
 
     def _forget_topics_since(self, topics_before: frozenset[UUID]) -> None:
         for topic_id in self._topic_rows.keys() - topics_before:
             del self._topic_rows[topic_id]
 
-    def _create_topic(self, change: TopicCreated, frame: StoredFrame) -> None:
+    def _create_topic(self, change: TopicCreated, places: Places) -> None:
         try:
             row = self._writer.execute(
                 "INSERT INTO topics (topic_id, name, configs) VALUES (?, ?, ?)",
@@ -102,11 +124,15 @@ class FrameApplier:
             raise CommitRefused(f"topic {change.name!r} exists") from None
         assert row is not None
         self._writer.executemany(
-            "INSERT INTO partitions VALUES (?, ?, 0, 0, 0)", ((row, p) for p in range(change.partitions))
+            "INSERT INTO partitions VALUES (?, ?, ?, ?, 0, 0, 0)",
+            ((row, p, json.dumps(replicas), replicas[0]) for p, replicas in enumerate(change.replicas)),
+        )
+        self._writer.executemany(
+            "INSERT INTO leader_epochs VALUES (?, ?, 0, 0)", ((row, p) for p in range(len(change.replicas)))
         )
         self._topic_rows[change.topic_id] = row
 
-    def _append_extent(self, change: ExtentAppended, frame: StoredFrame) -> None:
+    def _append_extent(self, change: ExtentAppended, places: Places) -> None:
         topic = self._topic_row(change.topic_id)
         moved = self._writer.execute(
             "UPDATE partitions SET log_end = ?"
@@ -116,21 +142,20 @@ class FrameApplier:
         if moved != 1:
             raise CommitRefused(f"{change.topic_id}/{change.partition} does not end at {change.first}")
         self._writer.execute(
-            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 topic,
                 change.partition,
                 change.last,
                 change.first,
-                frame.body.journal,
-                frame.body.position + change.position,
+                places[id(change)],
                 change.length_bytes,
                 change.max_timestamp,
                 change.leader_epoch,
             ),
         )
 
-    def _advance_producer(self, change: ProducerAdvanced, frame: StoredFrame) -> None:
+    def _advance_producer(self, change: ProducerAdvanced, places: Places) -> None:
         key = (self._topic_row(change.topic_id), change.partition, change.producer_id)
         row = self._writer.execute(
             "SELECT producer_epoch, batches FROM producers"
@@ -162,10 +187,10 @@ class FrameApplier:
             (*key, state.epoch, json.dumps([astuple(batch) for batch in state.window])),
         )
 
-    def _allot_producer_ids(self, change: ProducerIdsAllotted, frame: StoredFrame) -> None:
+    def _allot_producer_ids(self, change: ProducerIdsAllotted, places: Places) -> None:
         self._writer.execute("UPDATE producer_ids SET next_id = max(next_id, ?)", (change.next_id,))
 
-    def _commit_group_offset(self, change: GroupOffsetCommitted, frame: StoredFrame) -> None:
+    def _commit_group_offset(self, change: GroupOffsetCommitted, places: Places) -> None:
         self._writer.execute(
             "INSERT OR REPLACE INTO group_offsets VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -179,13 +204,33 @@ class FrameApplier:
             ),
         )
 
-    def _delete_group_offset(self, change: GroupOffsetDeleted, frame: StoredFrame) -> None:
+    def _move_leader(self, change: LeaderMoved, places: Places) -> None:
+        key = (self._topic_row(change.topic_id), change.partition)
+        moved = self._writer.execute(
+            "UPDATE partitions SET leader = ?, leader_epoch = ?"
+            " WHERE topic = ? AND partition = ? AND leader_epoch = ?",
+            (change.leader, change.leader_epoch, *key, change.leader_epoch - 1),
+        ).rowcount
+        if moved != 1:
+            raise CommitRefused(
+                f"{change.topic_id}/{change.partition} is past epoch {change.leader_epoch - 1}"
+            )
+        self._writer.execute(
+            "INSERT INTO leader_epochs SELECT topic, partition, leader_epoch, log_end"
+            " FROM partitions WHERE topic = ? AND partition = ?",
+            key,
+        )
+
+    def _leave_store(self, change: StoreLeft, places: Places) -> None:
+        self._writer.execute("UPDATE stores SET in_sync = 0 WHERE store = ?", (change.store,))
+
+    def _delete_group_offset(self, change: GroupOffsetDeleted, places: Places) -> None:
         self._writer.execute(
             "DELETE FROM group_offsets WHERE group_id = ? AND topic = ? AND partition = ?",
             (change.group, self._topic_rows.get(change.topic_id), change.partition),
         )
 
-    def _save_group(self, change: GroupSaved, frame: StoredFrame) -> None:
+    def _save_group(self, change: GroupSaved, places: Places) -> None:
         saved = self._writer.execute(
             "INSERT INTO consumer_groups VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
             " SET generation = excluded.generation, protocol_type = excluded.protocol_type,"
@@ -201,7 +246,7 @@ class FrameApplier:
         if saved != 1:
             raise CommitRefused(f"group {change.group!r} is past generation {change.generation}")
 
-    def _delete_group(self, change: GroupDeleted, frame: StoredFrame) -> None:
+    def _delete_group(self, change: GroupDeleted, places: Places) -> None:
         self._writer.execute("DELETE FROM consumer_groups WHERE group_id = ?", (change.group,))
         self._writer.execute("DELETE FROM group_offsets WHERE group_id = ?", (change.group,))
 
@@ -210,6 +255,23 @@ class FrameApplier:
             return self._topic_rows[topic_id]
         except KeyError:
             raise CommitRefused(f"topic {topic_id} does not exist") from None
+
+
+def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:
+    """Where each extent lies on the stores that have the frame."""
+    places: dict[int, bytes] = {id(change): b"" for change in changes if isinstance(change, ExtentAppended)}
+    for frame in frames:
+        for position, extent in extents_on(changes, frame.store):
+            places[id(extent)] += _PLACE.pack(frame.store, frame.body.journal, frame.body.position + position)
+    return places
+
+
+def decode_places(column: bytes) -> dict[int, Place]:
+    """The column `places` by store."""
+    return {
+        store: Place(journal=journal, position=position)
+        for store, journal, position in _PLACE.iter_unpack(column)
+    }
 
 
 def decode_producer(epoch: int, batches: str) -> ProducerState:

@@ -5,7 +5,7 @@ The kinds and the order of their fields are part of the on-disk format (`docs/fo
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
@@ -15,25 +15,28 @@ from holdfast.errors import CorruptFrame
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
-    """A topic exists from here on."""
+    """A topic exists from here on; `replicas` names each partition's stores, the preferred leader first."""
 
     kind: ClassVar[str] = "topic"
     name: str
     topic_id: UUID
-    partitions: int
+    replicas: list[list[int]]
     configs: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtentAppended:
-    """Batches of one partition lie in the body; `first` is the log end that they continue."""
+    """Batches of one partition lie in the bodies on `stores`; `first` is the log end that they continue.
+
+    A store's body holds its extents in the order of the footer, so their positions follow from the lengths.
+    """
 
     kind: ClassVar[str] = "extent"
     topic_id: UUID
     partition: int
     first: int
     last: int
-    position: int
+    stores: list[int]
     length_bytes: int
     max_timestamp: int
     leader_epoch: int
@@ -129,6 +132,25 @@ class GroupOffsetDeleted:
     partition: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderMoved:
+    """A partition has another leader from here on; `leader_epoch` is one more than before."""
+
+    kind: ClassVar[str] = "leader"
+    topic_id: UUID
+    partition: int
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLeft:
+    """A store failed and is no longer in sync: it misses the frame before this one, or later ones."""
+
+    kind: ClassVar[str] = "store-left"
+    store: int
+
+
 Change = (
     TopicCreated
     | ExtentAppended
@@ -138,6 +160,8 @@ Change = (
     | GroupSaved
     | GroupDeleted
     | GroupOffsetDeleted
+    | LeaderMoved
+    | StoreLeft
 )
 
 _KINDS: dict[str, type[Change]] = {change.kind: change for change in get_args(Change)}
@@ -148,6 +172,15 @@ def encode(changes: Sequence[Change]) -> bytes:
     """The footer's bytes."""
     rows = [[change.kind, *(getattr(change, name) for name in _FIELDS[type(change)])] for change in changes]
     return json.dumps(rows, separators=(",", ":"), default=_plain).encode()
+
+
+def extents_on(changes: Sequence[Change], store: int) -> Iterator[tuple[int, ExtentAppended]]:
+    """(position in the body, extent) for what a store's body holds, in order."""
+    position = 0
+    for change in changes:
+        if isinstance(change, ExtentAppended) and store in change.stores:
+            yield position, change
+            position += change.length_bytes
 
 
 def decode(footer: bytes) -> list[Change]:

@@ -24,7 +24,7 @@ class LocalStore:
         self, directory: Path, *, store: int, cluster_id: UUID, journal_bytes_max: int = JOURNAL_BYTES_MAX
     ) -> None:
         self._directory = directory / "journal"
-        self._store = store
+        self.number = store
         self._cluster_id = cluster_id
         self._journal_bytes_max = journal_bytes_max
         self._files: dict[int, int] = {}
@@ -57,7 +57,7 @@ class LocalStore:
             raise StoreFailed(f"cannot sync {self._path(tail.journal)}: {failure.strerror}") from failure
         self._tail = Place(journal=tail.journal, position=end)
         body_place = Place(journal=tail.journal, position=tail.position + journal.FRAME_HEADER_BYTES)
-        return StoredFrame(number=number, body=body_place, footer=footer, end=self._tail)
+        return StoredFrame(store=self.number, number=number, body=body_place, footer=footer, end=self._tail)
 
     def replay(self, after: Checkpoint | None) -> Iterator[StoredFrame]:
         """All whole frames after the checkpoint, the torn tail cut off: see `Store.replay`."""
@@ -88,6 +88,10 @@ class LocalStore:
             raise StoreFailed(f"{self._path(place.journal)} ends before byte {place.position + length}")
         return data
 
+    def begin_anew(self) -> None:
+        """The next frame begins a new journal: what the tail may hold by now is void."""
+        self._tail = None
+
     def close(self) -> None:
         """Close all files."""
         while self._files:
@@ -105,7 +109,7 @@ class LocalStore:
     def _begin_journal(self, first_frame: int) -> Place:
         path = self._path(first_frame)
         header = JournalHeader(
-            store=self._store, first_frame=first_frame, cluster_id=self._cluster_id
+            store=self.number, first_frame=first_frame, cluster_id=self._cluster_id
         ).encode()
         try:
             # A file of this name can only hold a frame that failed: this append takes its number.
@@ -142,7 +146,7 @@ class LocalStore:
                 header = JournalHeader.decode(file.read(journal.FILE_HEADER_BYTES))
             except CorruptFrame as failure:
                 raise StoreFailed(f"{path}: {failure}") from failure
-        if header.cluster_id != self._cluster_id or header.store != self._store:
+        if header.cluster_id != self._cluster_id or header.store != self.number:
             raise StoreFailed(f"{path} belongs to store {header.store} of cluster {header.cluster_id}")
         if header.first_frame != first_frame:
             raise StoreFailed(f"{path} says that it begins with frame {header.first_frame}: it was renamed")
@@ -166,7 +170,9 @@ class LocalStore:
                 body = Place(journal=first_frame, position=frame.body_position)
                 tail = Place(journal=first_frame, position=frame.end)
                 expected = frame.number + 1
-                yield StoredFrame(number=frame.number, body=body, footer=frame.footer, end=tail)
+                yield StoredFrame(
+                    store=self.number, number=frame.number, body=body, footer=frame.footer, end=tail
+                )
         if successor is None:
             if tail.position < size:
                 os.ftruncate(self._file(first_frame), tail.position)
@@ -179,7 +185,7 @@ class LocalStore:
             try:
                 frame = journal.read_frame(view, at.position, expected)
                 with view[frame.body_position : frame.body_position + frame.body_bytes] as body:
-                    verify_body(body, frame.footer)
+                    verify_body(body, frame.footer, self.number)
             except CorruptData as failure:
                 voided = successor is not None and expected >= successor
                 if voided or (successor is None and not journal.has_frame_after(view, at.position)):

@@ -27,6 +27,7 @@ class Checkpoint:
 class StoredFrame:
     """A whole frame as a store holds it."""
 
+    store: int
     number: int
     body: Place
     footer: bytes
@@ -40,6 +41,11 @@ class StoredFrame:
 
 class Store(Protocol):
     """One replica's bytes. One thread at a time appends or replays; any thread reads."""
+
+    @property
+    def number(self) -> int:
+        """The store's number in its cluster."""
+        ...
 
     def append(self, number: int, body: Sequence[Buffer], footer: bytes) -> StoredFrame:
         """Write one frame and return when it is durable.
@@ -58,6 +64,10 @@ class Store(Protocol):
 
     def read(self, place: Place, length: int) -> bytes:
         """Exactly `length` bytes at `place`; StoreFailed if they are not there."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Give the tail up after an append of which nobody knows how it ended: the next frame voids it."""
         ...
 
     def close(self) -> None:

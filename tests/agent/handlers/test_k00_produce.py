@@ -11,11 +11,12 @@ from aiokafka.protocol.produce import ProduceResponse_v8
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.agent.catalog import check_partition
 from holdfast.agent.handlers.k00_produce import produce
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
 from holdfast.agent.writes import AppendBatch
-from holdfast.control.plane import Topic
+from holdfast.control.plane import Partition, Topic
 from holdfast.errors import HoldfastError, StorageUnavailable, UnknownTopicId, UnknownTopicOrPartition
 from holdfast.records.batch import seal
 from holdfast.records.build import Record, build_batch
@@ -25,6 +26,7 @@ from tests.agent.batches import batch
 
 VERSIONS = st.integers(3, 13)
 TOPIC_ID = UUID(int=5)
+PARTITION = Partition(replicas=(1,), leader=1, leader_epoch=0)
 
 
 class Desk:
@@ -33,13 +35,14 @@ class Desk:
     def __init__(self, answers: list[WrittenBatch | HoldfastError], **configs: str) -> None:
         self.writes: list[AppendBatch] = []
         self.settings = Settings(data=None)  # type: ignore[arg-type]
+        self.node_id = 1
         self.commits = SimpleNamespace(submit=self._submit)
         self.catalog = SimpleNamespace(get=self._get)
         self._answers = iter(answers)
         self._topic = Topic(
             topic_id=TOPIC_ID,
             name="t",
-            partitions=100,
+            partitions=(PARTITION,) * 100,
             configs={key.replace("_", "."): value for key, value in configs.items()},
         )
 
@@ -59,6 +62,12 @@ class Desk:
         else:
             future.set_result(answer)
         return future
+
+    def check_leads(self, topic: Topic, partition: int) -> Partition:
+        """It leads and holds all of them."""
+        return check_partition(topic, partition)
+
+    check_holds = check_leads
 
 
 def exchange(desk: Any, message: Any) -> bytes:

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.catalog import check_partition
 from holdfast.agent.fetch_plan import PartitionData
 from holdfast.agent.handlers.k01_fetch import fetch
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
-from holdfast.control.plane import LogBounds, Topic
+from holdfast.control.plane import LogBounds, Partition, Topic
 from holdfast.errors import HoldfastError, OffsetOutOfRange, StoreFailed
 from holdfast.records.walk import walk_valid
 from tests.agent import raw, requests
@@ -27,6 +28,7 @@ from tests.agent.serving import AsyncRawClient, serving
 
 VERSIONS = st.integers(4, 18)
 TOPIC_ID = UUID(int=5)
+PARTITION = Partition(replicas=(1,), leader=1, leader_epoch=0)
 BATCH_BYTES = len(batch(bytes(1000)))
 
 
@@ -36,7 +38,8 @@ class Desk:
     def __init__(self, found: list[PartitionData | HoldfastError]) -> None:
         self.asked: list[tuple[int, int]] = []
         self.settings = Settings(data=None)  # type: ignore[arg-type]
-        topic = Topic(topic_id=TOPIC_ID, name="t", partitions=100, configs={})
+        self.node_id = 1
+        topic = Topic(topic_id=TOPIC_ID, name="t", partitions=(PARTITION,) * 100, configs={})
         self.catalog = SimpleNamespace(get=lambda name: topic)
         self.reader = SimpleNamespace(read=self._read)
         self._found = iter(found)
@@ -47,6 +50,12 @@ class Desk:
         if isinstance(found, HoldfastError):
             raise found
         return found
+
+    def check_leads(self, topic: Topic, partition: int) -> Partition:
+        """It leads and holds all of them."""
+        return check_partition(topic, partition)
+
+    check_holds = check_leads
 
 
 def exchange(desk: Any, message: Any) -> bytes:
@@ -124,8 +133,8 @@ def run(path: Path, scenario: Callable[[Agent, AsyncRawClient], Awaitable[None]]
 
     async def main() -> None:
         async with serving(path, **config) as (agent, port):
-            await agent.create_topic("t", 4)
-            await agent.create_topic("empty", 2)
+            await agent.cluster.create_topic("t", 4)
+            await agent.cluster.create_topic("empty", 2)
             client = await AsyncRawClient.connect(port)
             for _ in range(3):
                 parts: dict[int, bytes | None] = {number: batch(bytes(1000)) for number in range(4)}

@@ -13,8 +13,10 @@ from tests.agent.batches import NOW_MS, batch
 from tests.agent.handlers.group_checks import GROUP_CHECKS
 from tests.agent.raw import (
     ApiVersionsRequest,
+    ElectLeadersRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
+    OffsetForLeaderEpochRequest,
     RawClient,
 )
 from tests.process import HoldfastProcess
@@ -184,6 +186,38 @@ def check_init_producer_id(exchange: Exchange, version: int) -> None:
     assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (53, -1, -1)
 
 
+def check_offset_for_leader_epoch(exchange: Exchange, version: int) -> None:
+    topic_class = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    parts = [
+        topic_class.OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=-1, leader_epoch=epoch, version=version
+        )
+        for partition, epoch in ((0, 0), (0, 7), (9, 0))
+    ]
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=[topic_class(topic="t", partitions=parts, version=version)], version=version
+    )
+    found = exchange.call(request).topics[0].partitions
+    assert [(one.error_code, one.leader_epoch, one.end_offset) for one in found] == [
+        (0, 0, 3),
+        (0, 0, 3),
+        (3, -1, -1),
+    ]
+
+
+def check_elect_leaders(exchange: Exchange, version: int) -> None:
+    topics = [ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0, 9], version=version)]
+    request = ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=1000, version=version)
+    (result,) = exchange.call(request).replica_election_results
+    needless, unknown = result.partition_result
+    assert (needless.error_code, unknown.error_code) == (84, 3)
+    unclean = ElectLeadersRequest(election_type=1, topic_partitions=topics, timeout_ms=1000, version=version)
+    refused = exchange.call(unclean).replica_election_results[0].partition_result[0]
+    assert refused.error_code == (83 if version >= 1 else 84)
+    everything = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=1000, version=version)
+    assert exchange.call(everything).replica_election_results == []
+
+
 CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     0: check_produce,
     1: check_fetch,
@@ -195,6 +229,8 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     18: check_api_versions,
     19: check_create_topics,
     22: check_init_producer_id,
+    23: check_offset_for_leader_epoch,
+    43: check_elect_leaders,
     **GROUP_CHECKS,
 }
 

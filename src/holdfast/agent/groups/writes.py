@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.agent.plan import CommitPlan
+from holdfast.agent.writes import Write
 from holdfast.store.footer import GroupDeleted, GroupOffsetDeleted, GroupSaved
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeGroup:
+class ChangeGroup(Write):
     """Changes to one group, committed together."""
 
     changes: Sequence[GroupSaved | GroupDeleted | GroupOffsetDeleted]
-
-    @property
-    def size_bytes(self) -> int:
-        """Small."""
-        return 0
 
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""

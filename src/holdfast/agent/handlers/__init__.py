@@ -20,7 +20,9 @@ from holdfast.agent.handlers import (
     k18_api_versions,
     k19_create_topics,
     k22_init_producer_id,
+    k23_offset_for_leader_epoch,
     k42_delete_groups,
+    k43_elect_leaders,
     k47_offset_delete,
 )
 
@@ -41,6 +43,8 @@ __all__ = [
     "k18_api_versions",
     "k19_create_topics",
     "k22_init_producer_id",
+    "k23_offset_for_leader_epoch",
     "k42_delete_groups",
+    "k43_elect_leaders",
     "k47_offset_delete",
 ]

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.catalog import check_partition
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
-from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE
+from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
 from holdfast.agent.wire import Reader, Writer
 from holdfast.agent.writes import AppendBatch
 from holdfast.control.plane import Topic
@@ -109,7 +108,7 @@ def _submit(agent: Agent, acks: int, part: PartitionProduce) -> "asyncio.Future[
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks}: -1, 0 and 1 are possible")
         topic = agent.catalog.get(part.topic)
-        check_partition(topic, part.partition)
+        partition = agent.check_leads(topic, part.partition)
         view = _check(agent, topic, part.records)
     except HoldfastError as refusal:
         refused: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -117,7 +116,8 @@ def _submit(agent: Agent, acks: int, part: PartitionProduce) -> "asyncio.Future[
         return refused
     key = PartitionKey(topic.topic_id, part.partition)
     stamp_time = topic.configs.get(TIMESTAMP_TYPE) == "LogAppendTime"
-    return agent.commits.submit(AppendBatch(key, view, stamp_time))
+    in_sync_min = min_insync_replicas(topic, partition) if acks == -1 else 0
+    return agent.commits.submit(AppendBatch(key, view, agent.node_id, stamp_time, in_sync_min))
 
 
 def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:

@@ -2,7 +2,8 @@
 
 Behaviour: stored bytes, whole batches; the batch that holds the offset comes whole. Waits until `min_bytes`
 are there or `max_wait_ms` has passed. The first batch of an answer is sent however large it is, once per
-request. Partitions stay in the order of the request; those without data carry their high watermark too.
+request. Partitions stay in the order of the request; those without data carry their high watermark too. From
+v11 on every node that holds a partition in sync answers from its own store, as Kafka's followers do (KIP-392).
 
 Versions: v7 sessions (KIP-227): never granted, the session id is 0, and who names another is told that there is
 no such session; v9 the leader epoch that the client knows (KIP-320); v12 flexible; v13 names topics by id (KIP-516).
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.catalog import check_leader_epoch, check_partition
+from holdfast.agent.catalog import check_leader_epoch
 from holdfast.agent.fetch_plan import PartitionData
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
@@ -24,6 +25,7 @@ from holdfast.errors import FetchSessionIdNotFound, HoldfastError, InvalidReques
 
 FLEXIBLE_SINCE = 12
 TOPIC_IDS_SINCE = 13
+FOLLOWERS_SINCE = 11
 
 _INT32 = struct.Struct(">i")
 _SESSION = struct.Struct(">hi")
@@ -45,6 +47,7 @@ class PartitionFetch:
 class FetchRequest:
     """A decoded fetch."""
 
+    from_follower: bool
     wait_ms_max: int
     bytes_min: int
     bytes_max: int
@@ -106,14 +109,14 @@ def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
         for part in parts:
             try:
                 topic = agent.catalog.get(name)
-                check_partition(topic, part.partition)
+                serves = agent.check_holds if wanted.from_follower else agent.check_leads
+                check_leader_epoch(serves(topic, part.partition), part.leader_epoch)
                 data = agent.reader.read(
                     PartitionKey(topic.topic_id, part.partition),
                     part.offset,
                     bytes_max=max(min(left, part.bytes_max), 0),
                     at_least_one=not found,
                 )
-                check_leader_epoch(data.bounds, part.leader_epoch)
             except HoldfastError as refusal:
                 answers.append(refusal)
                 continue
@@ -145,7 +148,10 @@ def _read(request: Request, *, bytes_max: int) -> FetchRequest:
     # Forgotten topics and the rack follow; neither matters without sessions and follower selection.
     # More than fits into an answer is not worth waiting for.
     bytes_min = min(bytes_min, bytes_max)
-    return FetchRequest(wait_ms_max, bytes_min, bytes_max, read_committed, session_epoch > 0, topics)
+    followers = version >= FOLLOWERS_SINCE
+    return FetchRequest(
+        followers, wait_ms_max, bytes_min, bytes_max, read_committed, session_epoch > 0, topics
+    )
 
 
 def _read_partition(reader: Reader, version: int) -> PartitionFetch:

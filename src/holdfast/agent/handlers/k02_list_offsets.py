@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.catalog import check_leader_epoch, check_partition
+from holdfast.agent.catalog import check_leader_epoch
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
 from holdfast.errors import HoldfastError, UnsupportedVersion
@@ -38,6 +38,9 @@ NAMES_SINCE = {
 }
 """The version from which on each name may be asked for."""
 
+DEBUGGING_REPLICA = -2
+"""A reader that asks any replica, not only the leader."""
+
 NOT_FOUND = (-1, -1)
 
 
@@ -48,7 +51,7 @@ async def list_offsets(agent: Agent, request: Any) -> Any:
     topics = [
         ListOffsetsResponse.ListOffsetsTopicResponse(
             name=topic.name,
-            partitions=[_answer(agent, topic.name, part, version) for part in topic.partitions],
+            partitions=[_answer(agent, request, topic.name, part) for part in topic.partitions],
             version=version,
         )
         for topic in request.topics
@@ -56,15 +59,16 @@ async def list_offsets(agent: Agent, request: Any) -> Any:
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics, version=version)
 
 
-def _answer(agent: Agent, name: str, part: Any, version: int) -> Any:
+def _answer(agent: Agent, request: Any, name: str, part: Any) -> Any:
+    version: int = request.API_VERSION
     code, timestamp, offset, leader_epoch = 0, -1, -1, -1
     try:
         if part.timestamp < 0 and version < NAMES_SINCE.get(part.timestamp, version + 1):
             raise UnsupportedVersion(f"no offset is known by the name of {part.timestamp} in v{version}")
         topic = agent.catalog.get(name)
-        check_partition(topic, part.partition_index)
+        serves = agent.check_holds if request.replica_id == DEBUGGING_REPLICA else agent.check_leads
+        check_leader_epoch(serves(topic, part.partition_index), part.current_leader_epoch)
         bounds = agent.plane.find_bounds(topic.topic_id, part.partition_index)
-        check_leader_epoch(bounds, part.current_leader_epoch)
         if part.timestamp == LATEST:
             offset = bounds.end
         elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -80,7 +84,7 @@ def _answer(agent: Agent, name: str, part: Any, version: int) -> Any:
         timestamp=timestamp,
         offset=offset,
         leader_epoch=leader_epoch,
-        version=version,
+        version=request.API_VERSION,
     )
 
 
@@ -96,7 +100,7 @@ def _find_by_time(agent: Agent, topic_id: Any, partition: int, timestamp: int) -
 
 
 def _first_at_or_after(agent: Agent, extent: Extent, timestamp: int) -> tuple[int, int]:
-    data = agent.store.read(extent.place, extent.length_bytes)
+    data = agent.reader.read_extent(extent)
     for batch in walk(data):
         if batch.max_timestamp >= timestamp:
             for record_time, offset in _times(batch):

@@ -12,8 +12,9 @@ from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
-from holdfast.agent.agent import Agent, wall_clock_ms
+from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
+from holdfast.agent.cluster import wall_clock_ms
 from holdfast.agent.groups.messages import Caller
 from holdfast.agent.registry import serves
 from holdfast.agent.writes import CommitGroupOffsets

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-from holdfast.agent.agent import NODE_ID, Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.registry import serves
 from holdfast.errors import InvalidRequest
 
@@ -21,7 +21,7 @@ GROUP, TRANSACTION = 0, 1
 async def find_coordinator(agent: Agent, request: Any) -> Any:
     """Always us."""
     version: int = request.API_VERSION
-    here = {"node_id": NODE_ID, "host": agent.host, "port": agent.port, "error_code": 0}
+    here = {"node_id": agent.node_id, "host": agent.host, "port": agent.port, "error_code": 0}
     if request.key_type not in (GROUP, TRANSACTION):
         here = {"node_id": -1, "host": "", "port": -1, "error_code": InvalidRequest.kafka_code}
     if version < 4:

@@ -1,8 +1,7 @@
 """CreateTopics (key 19), v2-7.
 
-Behaviour: each topic is created durably, or refused on its own. One node: the replication factor is 1 (or -1,
-the default); manual assignments must name node 1. A topic that is named twice is refused once.
-`validate_only` checks and changes nothing.
+Behaviour: each topic is created durably, or refused on its own. Replication factor -1 is the lesser of 3 and the
+number of nodes. A topic that is named twice is refused once. `validate_only` checks and changes nothing.
 
 Versions: v5 flexible, partitions and configs in the answer; v7 topic ids.
 """
@@ -12,12 +11,11 @@ from uuid import UUID
 
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
-from holdfast.agent.agent import NODE_ID, Agent
+from holdfast.agent.agent import Agent
 from holdfast.agent.registry import serves
 from holdfast.errors import (
     HoldfastError,
     InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidRequest,
     TopicAlreadyExists,
 )
@@ -32,11 +30,12 @@ async def create_topics(agent: Agent, request: Any) -> Any:
     names = [topic.name for topic in request.topics]
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
-        code, message, topic_id, partitions = 0, None, NO_TOPIC_ID, -1
+        code, message, topic_id = 0, None, NO_TOPIC_ID
+        replicas: list[list[int]] = []
         try:
             if names.count(topic.name) > 1:
                 raise InvalidRequest(f"{topic.name!r} is named twice")
-            topic_id, partitions = await _create(agent, topic, validate_only=request.validate_only)
+            topic_id, replicas = await _create(agent, topic, validate_only=request.validate_only)
         except HoldfastError as refusal:
             code, message = refusal.kafka_code, str(refusal)
         results.append(
@@ -46,8 +45,8 @@ async def create_topics(agent: Agent, request: Any) -> Any:
                 error_code=code,
                 error_message=message,
                 topic_config_error_code=0,
-                num_partitions=partitions,
-                replication_factor=1 if code == 0 else -1,
+                num_partitions=len(replicas) or -1,
+                replication_factor=len(replicas[0]) if replicas else -1,
                 configs=[],
                 version=version,
             )
@@ -55,27 +54,31 @@ async def create_topics(agent: Agent, request: Any) -> Any:
     return CreateTopicsResponse(throttle_time_ms=0, topics=results, version=version)
 
 
-async def _create(agent: Agent, topic: Any, *, validate_only: bool) -> tuple[UUID, int]:
-    partitions = _partitions(topic)
+async def _create(agent: Agent, topic: Any, *, validate_only: bool) -> tuple[UUID, list[list[int]]]:
+    """The topic's id and the replicas of its partitions."""
+    cluster = agent.cluster
     configs = {config.name: config.value for config in topic.configs}
+    placing: Any = {"replication_factor": topic.replication_factor, "assignment": _assignment(agent, topic)}
     if validate_only:
-        planned = agent.plan_topic(topic.name, partitions, configs)
+        planned = cluster.plan_topic(topic.name, topic.num_partitions, configs, **placing)
         if agent.catalog.find(topic.name) is not None:
             raise TopicAlreadyExists(f"topic {topic.name!r} exists already")
-        return planned.topic_id, planned.partitions
-    created = await agent.create_topic(topic.name, partitions, configs)
-    return created.topic_id, created.partitions
+        return planned.topic_id, planned.replicas
+    created = await cluster.create_topic(topic.name, topic.num_partitions, configs, **placing)
+    return created.topic_id, [list(partition.replicas) for partition in created.partitions]
 
 
-def _partitions(topic: Any) -> int:
+def _assignment(agent: Agent, topic: Any) -> list[list[int]] | None:
+    """The replicas that the client chose, if it did."""
     if not topic.assignments:
-        if topic.replication_factor not in (-1, 1):
-            raise InvalidReplicationFactor(f"{topic.replication_factor} replicas on one node")
-        return int(topic.num_partitions)
+        return None
     if topic.num_partitions != -1 or topic.replication_factor != -1:
         raise InvalidRequest("either an assignment or counts of partitions and replicas, not both")
-    if sorted(a.partition_index for a in topic.assignments) != list(range(len(topic.assignments))):
+    chosen = {assigned.partition_index: assigned.broker_ids for assigned in topic.assignments}
+    if sorted(chosen) != list(range(len(topic.assignments))):
         raise InvalidReplicaAssignment("an assignment must name partitions 0, 1, 2 and so on")
-    if any(a.broker_ids != [NODE_ID] for a in topic.assignments):
-        raise InvalidReplicaAssignment(f"only node {NODE_ID} is there to assign to")
-    return len(topic.assignments)
+    nodes = {peer.node_id for peer in agent.peers}
+    for replicas in chosen.values():
+        if not replicas or len(set(replicas)) != len(replicas) or not nodes.issuperset(replicas):
+            raise InvalidReplicaAssignment(f"replicas {replicas}: the nodes are {sorted(nodes)}")
+    return [chosen[partition] for partition in range(len(chosen))]

@@ -1,0 +1,132 @@
+"""What the nodes of one process share: control plane, stores, group commit, topics."""
+
+import time
+from uuid import uuid4
+
+from holdfast.agent.catalog import Catalog, check_name
+from holdfast.agent.committer import Committed, Committer
+from holdfast.agent.counters import Counters
+from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.groups.coordinator import Coordinator
+from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.settings import Settings
+from holdfast.agent.store_set import StoreSet
+from holdfast.agent.topic_config import check_configs
+from holdfast.agent.waiters import Waiters
+from holdfast.agent.writes import CreateTopic
+from holdfast.control.plane import Topic
+from holdfast.control.sqlite import SqliteControlPlane
+from holdfast.errors import InvalidPartitions, InvalidReplicationFactor, PolicyViolation
+from holdfast.store.footer import TopicCreated
+from holdfast.store.local import LocalStore
+
+PARTITIONS_MAX = 10_000
+REPLICAS_DEFAULT_MAX = 3
+
+
+class Cluster:
+    """All that is true of the log, whichever node is asked.
+
+    Must be made inside a running event loop. Opening replays what the control plane has not seen.
+    """
+
+    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
+        self.settings = settings
+        self.cluster_id = directory.cluster_id
+        self.plane = SqliteControlPlane(directory.control_db)
+        self.stores = StoreSet(
+            (
+                LocalStore(directory.store(number), store=number, cluster_id=directory.cluster_id)
+                for number in directory.nodes
+            ),
+            append_seconds_max=settings.store_seconds_max,
+        )
+        committer = Committer(plane=self.plane, stores=self.stores, now_ms=wall_clock_ms)
+        committer.recover()
+        self.catalog = Catalog(self.plane)
+        self.waiters = Waiters()
+        self.counters = Counters()
+        self.commits = GroupCommit(
+            committer,
+            queue_bytes_max=settings.commit_queue_bytes_max,
+            on_committed=self._committed,
+            counters=self.counters,
+        )
+        self.producer_ids = ProducerIds(self.plane, self.commits)
+        self.groups = Coordinator(
+            self.plane, self.commits, limits=settings.groups, now_ms=monotonic_ms, wall_ms=wall_clock_ms
+        )
+        self.commits.start()
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        configs: dict[str, str | None] | None = None,
+        *,
+        replication_factor: int = -1,
+        assignment: list[list[int]] | None = None,
+    ) -> Topic:
+        """Create a topic durably; -1 means the default number."""
+        change = self.plan_topic(
+            name, partitions, configs or {}, replication_factor=replication_factor, assignment=assignment
+        )
+        await self.commits.submit(CreateTopic(change))
+        self.catalog.refresh()
+        return self.catalog.get(name)
+
+    def plan_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str | None],
+        *,
+        replication_factor: int = -1,
+        assignment: list[list[int]] | None = None,
+    ) -> TopicCreated:
+        """The topic as it would be created; raises the refusal that a client expects."""
+        check_name(name)
+        if assignment is None:
+            if partitions == -1:
+                partitions = self.settings.default_partitions
+            if partitions < 1:
+                raise InvalidPartitions(f"{partitions} partitions: a topic has at least one")
+            if partitions > PARTITIONS_MAX:
+                raise PolicyViolation(f"{partitions} partitions: {PARTITIONS_MAX} at most, as in Kafka")
+            assignment = self._assign(partitions, replication_factor)
+        return TopicCreated(name, uuid4(), assignment, check_configs(configs))
+
+    def _assign(self, partitions: int, replication_factor: int) -> list[list[int]]:
+        """Replicas for each partition, the leaders spread over the nodes."""
+        nodes = sorted(self.catalog.in_sync)
+        if replication_factor == -1:
+            replication_factor = min(REPLICAS_DEFAULT_MAX, len(nodes))
+        if not 0 < replication_factor <= len(nodes):
+            raise InvalidReplicationFactor(f"{replication_factor} replicas on {len(nodes)} nodes in sync")
+        first = len(self.catalog.all())
+        return [
+            [nodes[(first + partition + replica) % len(nodes)] for replica in range(replication_factor)]
+            for partition in range(partitions)
+        ]
+
+    def _committed(self, committed: Committed) -> None:
+        if committed.leaders_moved:
+            self.catalog.refresh()
+        self.waiters.wake(committed.appended)
+
+    async def close(self) -> None:
+        """Commit what is queued, then close everything."""
+        await self.commits.stop()
+        self.stores.close()
+        self.plane.close()
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970, as record timestamps are."""
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that only ever go forward, for deadlines."""
+    return time.monotonic_ns() // 1_000_000
