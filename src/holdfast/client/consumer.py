@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from kafka.protocol.consumer import FetchRequest
@@ -37,7 +38,7 @@ class Consumer:
         self._was_busy = True
 
     def poll(self, wait_ms: int) -> Iterator[tuple[int, Record]]:
-        """Asks every leader once and yields what is there with its partition, each partition in order.
+        """Asks every leader once and yields what is there with its partition, by partition and offset.
 
         Waits up to `wait_ms` for the first byte if the last poll found none. While leaders move or brokers
         restart it yields nothing, and raises what is wrong when the cluster's patience is spent.
@@ -50,7 +51,8 @@ class Consumer:
             return
         self._patience.renew()
         self._was_busy = any(found.records for found in answers)
-        for found in answers:
+        # Brokers answer in an order of their own.
+        for found in sorted(answers, key=attrgetter("partition_index")):
             yield from self._read(found)
 
     def _fetch(self, wait_ms: int) -> list[Any]:
