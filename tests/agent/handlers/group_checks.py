@@ -79,6 +79,9 @@ def check_join_group(exchange: Exchange, version: int) -> None:
     hasty = join_request(group, version)
     hasty.session_timeout_ms = 1
     assert exchange.call(hasty).error_code == 26
+    hasty.group_id, hasty.member_id = "nobody", "stranger"
+    assert exchange.call(hasty).error_code == 26
+    assert exchange.call(join_request("", version)).error_code == 24
     if version >= 5:
         static = exchange.call(join_request(f"static-{version}", version, instance_id="i"))
         assert (static.error_code, static.members[0].group_instance_id) == (0, "i")
@@ -121,6 +124,10 @@ def check_heartbeat(exchange: Exchange, version: int) -> None:
     assert beat(1, member_id) == 0
     assert beat(2, member_id) == 22
     assert beat(1, "stranger") == 25
+    group = "nobody"
+    assert beat(1, member_id) == 25
+    group = ""
+    assert beat(1, member_id) == 24
 
 
 def check_leave_group(exchange: Exchange, version: int) -> None:
@@ -159,7 +166,8 @@ def check_describe_groups(exchange: Exchange, version: int) -> None:
     assert (simple.error_code, simple.group_state, simple.members) == (0, "Empty", [])
     assert (unknown.group_state, unknown.error_code) == ("Dead", 69 if version >= 6 else 0)
     if version >= 3:
-        assert stable.authorized_operations == {3, 6, 8}
+        assert stable.authorized_operations == {3, 6, 8, 10, 11}
+        assert unknown.authorized_operations == (None if version >= 6 else {3, 6, 8, 10, 11})
 
 
 def check_list_groups(exchange: Exchange, version: int) -> None:
@@ -189,11 +197,11 @@ def check_delete_groups(exchange: Exchange, version: int) -> None:
     member_id = join_alone(exchange, busy)
     exchange.call(requests.commit_offset(simple, "t", 1))
     request = DeleteGroupsRequest(groups_names=[busy, simple, "nobody"], version=version)
-    codes = [(one.group_id, one.error_code) for one in exchange.call(request).results]
-    assert codes == [(busy, 68), (simple, 0), ("nobody", 69)]
+    codes = {one.group_id: one.error_code for one in exchange.call(request).results}
+    assert codes == {busy: 68, simple: 0, "nobody": 69}
     exchange.call(LeaveGroupRequest(group_id=busy, member_id=member_id, version=0))
-    codes = [(one.group_id, one.error_code) for one in exchange.call(request).results]
-    assert codes == [(busy, 0), (simple, 69), ("nobody", 69)]
+    codes = {one.group_id: one.error_code for one in exchange.call(request).results}
+    assert codes == {busy: 0, simple: 69, "nobody": 69}
 
 
 def check_offset_delete(exchange: Exchange, version: int) -> None:
@@ -209,7 +217,7 @@ def check_offset_delete(exchange: Exchange, version: int) -> None:
     ]
     answer = exchange.call(OffsetDeleteRequest(group_id="forgetful", topics=topics, version=version))
     assert answer.error_code == 0
-    assert [(one.name, one.partitions[0].error_code) for one in answer.topics] == [("t", 0), ("nowhere", 3)]
+    assert {one.name: one.partitions[0].error_code for one in answer.topics} == {"t": 0, "nowhere": 3}
     assert (
         exchange.call(requests.fetch_offset("forgetful", "t"))
         .groups[0]
@@ -220,6 +228,8 @@ def check_offset_delete(exchange: Exchange, version: int) -> None:
     )
     unknown = exchange.call(OffsetDeleteRequest(group_id="nobody", topics=topics, version=version))
     assert (unknown.error_code, unknown.topics) == (69, [])
+    nameless = exchange.call(OffsetDeleteRequest(group_id="", topics=topics, version=version))
+    assert (nameless.error_code, nameless.topics) == (24, [])
 
 
 GROUP_CHECKS: dict[int, Callable[[Exchange, int], None]] = {

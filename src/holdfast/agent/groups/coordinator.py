@@ -91,8 +91,6 @@ class Coordinator:
         _check_id(group_id)
         group = self._find(group_id)
         if group is None:
-            if join.member_id:
-                raise UnknownMemberId(f"there is no group {group_id!r}")
             if len(self._groups) >= GROUPS_ACTIVE_MAX:
                 raise CoordinatorNotAvailable(f"{GROUPS_ACTIVE_MAX} groups have members already")
             group = self._groups[group_id] = Group(group_id, limits=self._limits, new_id=_new_id)

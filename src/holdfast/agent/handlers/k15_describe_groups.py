@@ -19,7 +19,8 @@ from holdfast.errors import GroupIdNotFound, KafkaRefusal
 from holdfast.store.footer import GroupMember
 
 NOT_FOUND_SINCE = 6
-READ, DELETE, DESCRIBE = 3, 6, 8
+ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
+"""Read, delete and describe a group, describe and alter its configs: by their numbers in Kafka."""
 
 
 @serves(DescribeGroupsRequest, first=0, last=6)
@@ -38,6 +39,7 @@ def _describe(agent: Agent, group_id: str, request: Any) -> Any:
         description = GroupDescription(state=GroupState.DEAD, protocol_type="", protocol="", members=())
         if version >= NOT_FOUND_SINCE or not isinstance(refusal, GroupIdNotFound):
             code, message = refusal.kafka_code, str(refusal)
+    has_operations = request.include_authorized_operations and code == 0
     return DescribeGroupsResponse.DescribedGroup(
         error_code=code,
         error_message=message,
@@ -46,7 +48,7 @@ def _describe(agent: Agent, group_id: str, request: Any) -> Any:
         protocol_type=description.protocol_type,
         protocol_data=description.protocol,
         members=[_member(member, description.protocol, version) for member in description.members],
-        authorized_operations={READ, DELETE, DESCRIBE} if request.include_authorized_operations else None,
+        authorized_operations=ALL_OPERATIONS if has_operations else None,
         version=version,
     )
 
