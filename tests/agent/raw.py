@@ -9,8 +9,16 @@ from kafka.protocol.admin import (
     CreateTopicsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListGroupsRequest,
@@ -59,7 +67,11 @@ __all__ = [
     "ApiVersionsRequest",
     "CreateTopicsRequest",
     "DeleteGroupsRequest",
+    "DescribeClusterRequest",
     "DescribeGroupsRequest",
+    "DescribeLogDirsRequest",
+    "DescribeProducersRequest",
+    "DescribeTopicPartitionsRequest",
     "ElectLeadersRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
@@ -104,6 +116,10 @@ RESPONSES: dict[int, Any] = {
         OffsetDeleteResponse,
         OffsetForLeaderEpochResponse,
         ElectLeadersResponse,
+        DescribeClusterResponse,
+        DescribeLogDirsResponse,
+        DescribeProducersResponse,
+        DescribeTopicPartitionsResponse,
     )
 }
 REQUESTS: dict[int, Any] = {
@@ -129,6 +145,10 @@ REQUESTS: dict[int, Any] = {
         OffsetDeleteRequest,
         OffsetForLeaderEpochRequest,
         ElectLeadersRequest,
+        DescribeClusterRequest,
+        DescribeLogDirsRequest,
+        DescribeProducersRequest,
+        DescribeTopicPartitionsRequest,
     )
 }
 

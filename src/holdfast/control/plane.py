@@ -119,6 +119,10 @@ class ControlPlane(Protocol):
         """Where the partition's log begins and ends; UnknownTopicOrPartition."""
         ...
 
+    def find_size(self, topic_id: UUID, partition: int) -> int:
+        """Bytes of the partition's batches."""
+        ...
+
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:

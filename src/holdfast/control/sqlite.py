@@ -112,6 +112,14 @@ class SqliteControlPlane:
             raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
         return LogBounds(start=row[0], end=row[1], leader_epoch=row[2])
 
+    def find_size(self, topic_id: UUID, partition: int) -> int:
+        """Bytes of the partition's batches."""
+        size: int = self._reader.execute(
+            "SELECT coalesce(sum(length_bytes), 0) FROM extents WHERE topic = ? AND partition = ?",
+            (self._topic_rows.get(topic_id), partition),
+        ).fetchone()[0]
+        return size
+
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:

@@ -13,6 +13,10 @@ from tests.agent.batches import NOW_MS, batch
 from tests.agent.handlers.group_checks import GROUP_CHECKS
 from tests.agent.raw import (
     ApiVersionsRequest,
+    DescribeClusterRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
@@ -218,6 +222,81 @@ def check_elect_leaders(exchange: Exchange, version: int) -> None:
     assert exchange.call(everything).replica_election_results == []
 
 
+def check_describe_log_dirs(exchange: Exchange, version: int) -> None:
+    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = [
+        topic_class(topic="t", partitions=[0, 9], version=version),
+        topic_class(topic="unknown", partitions=[0], version=version),
+    ]
+    (result,) = exchange.call(DescribeLogDirsRequest(topics=wanted, version=version)).results
+    ((topic,), parts) = result.topics, result.topics[0].partitions
+    assert (result.error_code, topic.name) == (0, "t")
+    assert [(one.partition_index, one.partition_size, one.offset_lag) for one in parts] == [
+        (0, len(batch(b"a", b"b", b"c")), 0)
+    ]
+    if version >= 4:
+        assert 0 < result.usable_bytes <= result.total_bytes
+    (everything,) = exchange.call(DescribeLogDirsRequest(topics=None, version=version)).results
+    assert "t" in {one.name for one in everything.topics}
+
+
+def check_describe_cluster(exchange: Exchange, version: int) -> None:
+    options: dict[str, Any] = {"endpoint_type": 1} if version >= 1 else {}
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, **options, version=version)
+    answer = exchange.call(request)
+    (broker,) = answer.brokers
+    assert (answer.error_code, answer.controller_id) == (0, 1)
+    assert (broker.broker_id, broker.host, broker.port) == (1, "127.0.0.1", exchange.port)
+    if version >= 1:
+        controllers = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=2, version=version
+        )
+        assert exchange.call(controllers).error_code == 114
+
+
+def check_describe_producers(exchange: Exchange, version: int) -> None:
+    exchange.call(requests.create_topic("idempotent"))
+    exchange.call(requests.produce("idempotent", {0: batch(b"a", b"b", producer_id=7, base_sequence=0)}))
+    topic_class = DescribeProducersRequest.TopicRequest
+    wanted = [topic_class(name="idempotent", partition_indexes=[0, 9], version=version)]
+    answer = exchange.call(DescribeProducersRequest(topics=wanted, version=version))
+    found, unknown = answer.topics[0].partitions
+    (producer,) = found.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 0, 1)
+    assert producer.current_txn_start_offset == -1
+    assert (unknown.error_code, unknown.active_producers) == (3, [])
+
+
+def check_describe_topic_partitions(exchange: Exchange, version: int) -> None:
+    exchange.call(requests.create_topic("paged-a", partitions=3))
+    exchange.call(requests.create_topic("paged-b", partitions=2))
+    names = ("paged-b", "paged-a", "paged-none")
+    wanted = [DescribeTopicPartitionsRequest.TopicRequest(name=name, version=version) for name in names]
+    seen: list[tuple[str, int, list[int]]] = []
+    cursor: Any = None
+    pages = 0
+    while cursor is not None or pages == 0:
+        answer = exchange.call(
+            DescribeTopicPartitionsRequest(
+                topics=wanted, response_partition_limit=2, cursor=cursor, version=version
+            )
+        )
+        pages += 1
+        for topic in answer.topics:
+            numbers = [one.partition_index for one in topic.partitions]
+            assert all((one.leader_id, one.isr_nodes) == (1, [1]) for one in topic.partitions)
+            seen.append((topic.name, topic.error_code, numbers))
+        cursor = answer.next_cursor
+    assert seen == [
+        ("paged-a", 0, [0, 1]),
+        ("paged-a", 0, [2]),
+        ("paged-b", 0, [0]),
+        ("paged-b", 0, [1]),
+        ("paged-none", 3, []),
+    ]
+    assert pages == 3
+
+
 CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     0: check_produce,
     1: check_fetch,
@@ -230,6 +309,10 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     19: check_create_topics,
     22: check_init_producer_id,
     23: check_offset_for_leader_epoch,
+    35: check_describe_log_dirs,
+    60: check_describe_cluster,
+    61: check_describe_producers,
+    75: check_describe_topic_partitions,
     43: check_elect_leaders,
     **GROUP_CHECKS,
 }

@@ -21,9 +21,13 @@ from holdfast.agent.handlers import (
     k19_create_topics,
     k22_init_producer_id,
     k23_offset_for_leader_epoch,
+    k35_describe_log_dirs,
     k42_delete_groups,
     k43_elect_leaders,
     k47_offset_delete,
+    k60_describe_cluster,
+    k61_describe_producers,
+    k75_describe_topic_partitions,
 )
 
 __all__ = [
@@ -44,7 +48,11 @@ __all__ = [
     "k19_create_topics",
     "k22_init_producer_id",
     "k23_offset_for_leader_epoch",
+    "k35_describe_log_dirs",
     "k42_delete_groups",
     "k43_elect_leaders",
     "k47_offset_delete",
+    "k60_describe_cluster",
+    "k61_describe_producers",
+    "k75_describe_topic_partitions",
 ]
