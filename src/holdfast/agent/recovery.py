@@ -5,7 +5,7 @@ about it, so it may stay, and the others are given it. A store that cannot be br
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import merge
 from itertools import groupby
@@ -23,8 +23,15 @@ logger = logging.getLogger(__name__)
 class Recovery:
     """One replay of all stores that are in sync."""
 
-    def __init__(self, plane: ControlPlane, stores: dict[int, Store]) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        stores: dict[int, Store],
+        *,
+        on_frame: Callable[[int], None] = lambda number: None,
+    ) -> None:
         self._plane = plane
+        self._on_frame = on_frame
         self._stores = {number: stores[number] for number in sorted(plane.find_in_sync() & stores.keys())}
         self._failed: dict[int, StoreFailed] = {}
 
@@ -36,7 +43,9 @@ class Recovery:
         replays = [self._replay(number) for number in self._stores]
         replayed = 0
         for _, group in groupby(merge(*replays, key=_number), key=_number):
-            self._apply(list(group))
+            frames = list(group)
+            self._apply(frames)
+            self._on_frame(frames[0].number)
             replayed += 1
         self._drop_failed()
         return replayed

@@ -17,6 +17,7 @@ COMMANDS = {
     "lab": "See Kafka's harm and the cure, step by step.",
     "log": "Look into log files.",
     "produce": "Send records to a topic.",
+    "recover": "Make the control plane anew from the stores.",
     "status": "Show how a running Holdfast is.",
     "topic": "Topics: list, create, describe, delete, configure.",
     "up": "Serve the Kafka protocol from this machine.",

@@ -1,0 +1,83 @@
+"""Making the control plane anew from what the stores hold: what `holdfast recover` does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.recovery import Recovery
+from holdfast.control.sqlite import SqliteControlPlane
+from holdfast.errors import UsageError
+from holdfast.store.local import LocalStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What the new control plane knows."""
+
+    frames: int
+    topics: int
+    partitions: int
+    records_end: int
+    """The sum of all partitions' log ends."""
+    in_sync: list[int]
+    set_aside: Path | None
+    """Where the control plane lies that was there before."""
+
+
+def rebuild(data: Path, *, store: int | None, on_frame: Callable[[int], None]) -> Rebuilt:
+    """Replay all stores side by side, or one alone: the others are then out of sync.
+
+    The control plane that is there is set aside, not deleted.
+    """
+    if not (data / "holdfast.json").exists():
+        raise UsageError(f"{data} is no data directory of Holdfast")
+    directory = DataDirectory(data)
+    try:
+        if store is not None and store not in directory.nodes:
+            raise UsageError(f"--store {store}: {data} has stores 1 to {directory.nodes[-1]}")
+        set_aside = _set_aside(directory.control_db)
+        plane = SqliteControlPlane(directory.control_db)
+        stores = {
+            number: LocalStore(directory.store(number), store=number, cluster_id=directory.cluster_id)
+            for number in directory.nodes
+        }
+        for number in stores:
+            plane.add_store(number)
+        if store is not None:
+            plane.drop_stores([number for number in stores if number != store])
+        try:
+            frames = Recovery(plane, dict(stores), on_frame=on_frame).run()
+            topics = plane.list_topics()
+            return Rebuilt(
+                frames=frames,
+                topics=len(topics),
+                partitions=sum(len(topic.partitions) for topic in topics),
+                records_end=sum(
+                    plane.find_bounds(topic.topic_id, number).end
+                    for topic in topics
+                    for number in range(len(topic.partitions))
+                ),
+                in_sync=sorted(plane.find_in_sync()),
+                set_aside=set_aside,
+            )
+        finally:
+            plane.close()
+            for each in stores.values():
+                each.close()
+    finally:
+        directory.close()
+
+
+def _set_aside(control_db: Path) -> Path | None:
+    """Rename the control plane's files out of the way; nothing is overwritten."""
+    if not control_db.exists():
+        return None
+    number = 1
+    while (aside := control_db.with_name(f"control.db.before-recover-{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal", "-shm"):
+        file = control_db.with_name(control_db.name + suffix)
+        if file.exists():
+            file.rename(aside.with_name(aside.name + suffix))
+    return aside
