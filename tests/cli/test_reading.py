@@ -17,7 +17,7 @@ class ScriptedShare:
     def __init__(self, *turns: frozenset[int] | None) -> None:
         self.turns = list(turns)
         self.committed: dict[int, int] = {}
-        self.begun = 0
+        self.refusals = 0
 
     def partitions(self, *, idle: bool) -> frozenset[int] | None:
         """The next turn; the last one stays."""
@@ -25,12 +25,15 @@ class ScriptedShare:
 
     def begin(self, partitions: Collection[int]) -> dict[int, int]:
         """From what was committed."""
-        self.begun += len(partitions)
         return {each: self.committed.get(each, 0) for each in partitions}
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Keep it."""
+    def commit(self, positions: Mapping[int, int]) -> bool:
+        """Keep it, unless this one is to fail."""
+        if self.refusals:
+            self.refusals -= 1
+            return False
         self.committed |= positions
+        return True
 
 
 MINE = frozenset({0})
@@ -87,6 +90,26 @@ def test_stops_at_the_end_as_it_was() -> None:
         brokers.log = log(b"a", b"b", b"late")
         share = ScriptedShare(MINE)
         assert values(reading(client, share, end=2)) == [b"a", b"b"]
+        assert share.committed == {0: 2}
+
+
+def test_a_commit_that_fails_is_made_up_for() -> None:
+    """What could not be noted while the group was busy is noted when the next chance comes."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b")
+        share = ScriptedShare(MINE)
+        share.refusals = 1
+        assert values(reading(client, share, end=2)) == [b"a", b"b"]
+        assert share.committed == {0: 2}
+
+
+def test_notes_where_it_begins() -> None:
+    """A group that starts at the end goes on from there next time, though there was nothing to read."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b")
+        share = ScriptedShare(MINE)
+        share.begin = lambda partitions: dict.fromkeys(partitions, 2)  # type: ignore[method-assign]
+        assert values(reading(client, share, end=2)) == []
         assert share.committed == {0: 2}
 
 

@@ -49,8 +49,8 @@ class Share(Protocol):
         """Where to begin in partitions that are new to this reader."""
         ...
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Everything below these positions is written out."""
+    def commit(self, positions: Mapping[int, int]) -> bool:
+        """Everything below these positions is written out; False if that could not be noted just now."""
         ...
 
 
@@ -76,11 +76,12 @@ class OwnShare:
             )
         return _committed_or_start(self.source, self.group, partitions)
 
-    def commit(self, positions: Mapping[int, int]) -> None:
+    def commit(self, positions: Mapping[int, int]) -> bool:
         """Note them for the group, if there is one."""
         if self.group is not None:
             offsets = {TopicPartition(self.source.topic, each): at for each, at in positions.items()}
             commit_group_offsets(self.source.cluster, self.group, offsets)
+        return True
 
 
 class GroupShare:
@@ -109,9 +110,9 @@ class GroupShare:
         """Where the group has read to, else the start that was asked for."""
         return _committed_or_start(self._source, self._group, partitions)
 
-    def commit(self, positions: Mapping[int, int]) -> None:
+    def commit(self, positions: Mapping[int, int]) -> bool:
         """As a member of the present generation."""
-        self._membership.commit(positions)
+        return self._membership.commit(positions)
 
     def close(self) -> None:
         """Leave the group."""
@@ -127,6 +128,7 @@ class Reading:
     ends: Mapping[int, int] | None
     count: int | None
     _positions: dict[int, int] = field(default_factory=dict)
+    _begun: dict[int, int] = field(default_factory=dict)
     _committed: dict[int, int] = field(default_factory=dict)
 
     def portions(self) -> Iterator[Portion]:
@@ -141,6 +143,7 @@ class Reading:
                 each: at for each, at in self._positions.items() if not self._is_done(each, at)
             }
             if mine is not None and not consumer.positions and self.ends is not None:
+                self._commit()
                 return
             portion = list(islice(self._below_ends(consumer), left))
             idle = not portion
@@ -154,7 +157,10 @@ class Reading:
         if mine != self._positions.keys():
             begun = self.share.begin(mine - self._positions.keys())
             self._positions = {each: at for each, at in self._positions.items() if each in mine} | begun
-            self._committed = dict(self._positions)
+            self._begun = dict(self._positions)
+            self._committed = {
+                each: at for each, at in self._committed.items() if each in mine - begun.keys()
+            }
 
     def _is_done(self, partition: int, position: int) -> bool:
         return self.ends is not None and position >= self.ends.get(partition, 0)
@@ -166,14 +172,16 @@ class Reading:
                 yield partition, record
 
     def _commit(self) -> None:
-        """Not past the end that was asked for, though more may have come with the last fetch."""
+        """Not past the end that was asked for, though more may have come with the last fetch.
+
+        Where a partition begins is noted too, though nothing was read of it: the group goes on from there.
+        """
         reached = {
-            each: at if self.ends is None else min(at, max(self.ends.get(each, 0), self._committed[each]))
+            each: at if self.ends is None else min(at, max(self.ends.get(each, 0), self._begun[each]))
             for each, at in self._positions.items()
         }
-        moved = {each: at for each, at in reached.items() if at != self._committed[each]}
-        if moved:
-            self.share.commit(moved)
+        moved = {each: at for each, at in reached.items() if at != self._committed.get(each)}
+        if moved and self.share.commit(moved):
             self._committed |= moved
 
 

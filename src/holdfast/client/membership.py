@@ -15,7 +15,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.retry import refusal
-from holdfast.errors import ConnectionFailed
+from holdfast.errors import ConnectionFailed, IllegalGeneration, RebalanceInProgress, UnknownMemberId
 
 JOIN_GROUP_VERSIONS: Final = (0, 9)
 REQUEST_MS_MAX: Final = 10_000
@@ -56,14 +56,17 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]
         self._call(lambda: self._consumer.poll(timeout_ms=wait_ms))
         return frozenset(place.partition for place in self._consumer.assignment() or ())
 
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Notes positions for the group; refused when the group has given the partitions to others."""
+    def commit(self, positions: Mapping[int, int]) -> bool:
+        """Notes positions for the group; False while the group gives out partitions anew, perhaps to others."""
         offsets = {
             TopicPartition(self._topic, partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in positions.items()
         }
-        if offsets:
+        try:
             self._call(lambda: self._consumer.commit(offsets, timeout_ms=REQUEST_MS_MAX))
+        except (IllegalGeneration, RebalanceInProgress, UnknownMemberId):
+            return False
+        return True
 
     def close(self) -> None:
         """Leaves the group, so that others take over at once."""
@@ -83,5 +86,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]
             return ask()
         except (kafka.errors.KafkaConnectionError, kafka.errors.KafkaTimeoutError) as failure:
             raise ConnectionFailed(f"group {self._group!r}: {failure}") from failure
+        except kafka.errors.CommitFailedError as failure:
+            raise RebalanceInProgress(f"group {self._group!r} has moved on: {failure}") from failure
         except kafka.errors.KafkaError as failure:
             raise refusal(getattr(failure, "errno", -1), f"group {self._group!r}") from failure
