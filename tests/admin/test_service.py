@@ -121,6 +121,7 @@ def test_metrics(process: HoldfastProcess) -> None:
     assert found['holdfast_commit_seconds_bucket{le="+Inf"}'] == found["holdfast_commit_seconds_count"]
     assert found["holdfast_commit_failures_total"] == 0
     assert (found["holdfast_topics"], found["holdfast_partitions"]) == (1, 3)
+    assert (found["holdfast_nodes"], found["holdfast_nodes_in_sync"]) == (1, 1)
     assert found["process_resident_memory_bytes"] > 10 << 20
 
 

@@ -38,7 +38,7 @@ def _facts(found: dict[str, Any]) -> dict[str, object]:
     return {
         "version": found["version"],
         "cluster": found["cluster_id"],
-        "nodes": ", ".join(f"{node['id']} at {node['address']}" for node in found["nodes"]),
+        "nodes": ", ".join(map(_node, found["nodes"])),
         "data": found["data"],
         "process": found["pid"],
         "up for": timedelta(seconds=round(found["uptime_seconds"])),
@@ -49,3 +49,7 @@ def _facts(found: dict[str, Any]) -> dict[str, object]:
         "commit queue": f"{present.count(queue['writes'], 'write')}, {present.count(queue['bytes'], 'byte')}",
         "connections": found["connections"],
     }
+
+
+def _node(node: dict[str, Any]) -> str:
+    return f"{node['id']} at {node['address']}{'' if node['in_sync'] else ' (not in sync)'}"
