@@ -39,7 +39,7 @@ def used(request: pytest.FixtureRequest, tmp_path: Path) -> HoldfastProcess:
     consumer.commit(offsets=[TopicPartition("orders", 0, 20)], asynchronous=False)
     consumer.close()
     with RawClient(process.port) as client:
-        client.call(requests.create_topic("exact"))
+        client.call(requests.create_topic("exact", replicas=-1))
         leader_port = port_of_leader(client, "exact")
     with RawClient(leader_port) as client:
         client.call(requests.produce("exact", {0: batch(b"a", producer_id=9)}, acks=1))
