@@ -247,21 +247,6 @@ def test_new_leader_recomputes_only_after_hearing_from_all() -> None:
     assert [member.id for member in group.leader.missing] == [THREE]
 
 
-def test_leader_takes_a_value_before_anybody_else() -> None:
-    """The leader's own replica is told first; the others only after it has taken the value."""
-    group = Group(3)
-    for id_ in (ONE, TWO, THREE):
-        group.clean(id_, 10)
-    leader = group.leader
-    sent: tuple[Message, ...] = ()
-    for collect in removal_leader.collect(leader):
-        assert isinstance(collect, Collect)
-        _, report = removal_replica.receive(group.replicas[collect.stamp.target.id], collect, 0)
-        assert isinstance(report, Report)
-        leader, sent = removal_leader.receive(leader, report, 0)
-    assert [message.stamp.target.id for message in sent] == [ONE]
-
-
 def test_deposed_leader_is_refused_and_steps_down() -> None:
     """A replica that knows a higher term refuses the old leader, which then stops."""
     group = Group(2)

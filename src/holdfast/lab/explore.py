@@ -1,17 +1,26 @@
 """Search random schedules for one that breaks an invariant; one seed is always the same schedule."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from holdfast.lab import steps
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.partition import StepError
+from holdfast.lab.guards import without
 from holdfast.lab.invariants import Checker, Violation
 from holdfast.lab.schedule import RETENTION_MS, Scheduler, Setting, setting_of
 from holdfast.rules.transaction import Outcome
 
 REST_ROUNDS = 3
+PART_SEEDS = 100
+
+
+Kind = tuple[str, str | None]
+"""The invariant that broke, and the variant of Kafka's harm if it is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +34,47 @@ class Found:
     at_rest: bool
     """It showed only after the schedule, when everybody was brought back."""
 
+    @property
+    def kind(self) -> Kind:
+        """In which way it fails."""
+        return (self.violation.invariant, self.violation.variant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What to search: which seeds, under which policy, with which guards taken out."""
+
+    policy: str = "coordinated"
+    first_seed: int = 0
+    seeds: int = 1
+    replicas: int | None = None
+    without: tuple[str, ...] = ()
+    readers_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What some of the seeds gave: how many failed in which way, and the first of each."""
+
+    seeds: int = 0
+    counts: Counter[Kind] = field(default_factory=Counter)
+    first: Mapping[Kind, Found] = field(default_factory=dict)
+
+    def plus(self, other: "Part") -> "Part":
+        """Both together; the lower seed stands for its kind, whichever part was done first."""
+        first = dict(self.first)
+        for kind, found in other.first.items():
+            if kind not in first or found.seed < first[kind].seed:
+                first[kind] = found
+        return Part(seeds=self.seeds + other.seeds, counts=self.counts + other.counts, first=first)
+
 
 class Run:
     """One schedule on one model, checked after every step."""
 
     def __init__(self, setting: Setting) -> None:
         self.model = Model(policy=setting.policy, replicas=setting.replicas, config=setting.config)
-        self.checker = Checker(self.model)
+        self.checker = Checker(self.model, readers_only=setting.readers_only)
         self.taken: list[steps.Step] = []
 
     def take(self, step: steps.Step) -> Violation | None:
@@ -79,10 +122,10 @@ class Run:
             yield steps.ForceLeader(number)
 
 
-def run_seed(seed: int, policy: str, replicas: int | None = None) -> Found | None:
+def run_seed(seed: int, search: Search) -> Found | None:
     """Play one seed's schedule; what it found, if anything."""
     rng = Random(seed)
-    setting = setting_of(rng, policy, replicas)
+    setting = setting_of(rng, search.policy, search.replicas, readers_only=search.readers_only)
     run = Run(setting)
     scheduler = Scheduler(rng, run.model)
     return _found(seed, setting, run, (scheduler.next() for _ in range(setting.length)))
@@ -102,3 +145,34 @@ def _found(seed: int, setting: Setting, run: Run, schedule: Iterable[steps.Step]
     if violation is None:
         return None
     return Found(seed=seed, setting=setting, steps=taken, violation=violation, at_rest=at_rest)
+
+
+def explore(search: Search, *, jobs: int = 1) -> Iterator[Part]:
+    """Search all seeds, in parts as they are done; added up they are the same whatever `jobs` is."""
+    parts = [
+        replace(search, first_seed=first, seeds=min(PART_SEEDS, search.first_seed + search.seeds - first))
+        for first in range(search.first_seed, search.first_seed + search.seeds, PART_SEEDS)
+    ]
+    if jobs == 1 or len(parts) == 1:
+        yield from map(explore_part, parts)
+        return
+    with ProcessPoolExecutor(max_workers=min(jobs, len(parts))) as workers:
+        yield from workers.map(explore_part, parts)
+
+
+def explore_part(search: Search) -> Part:
+    """Search some seeds in this process."""
+    counts: Counter[Kind] = Counter()
+    first: dict[Kind, Found] = {}
+    with without(search.without):
+        for seed in range(search.first_seed, search.first_seed + search.seeds):
+            found = run_seed(seed, search)
+            if found is not None:
+                counts[found.kind] += 1
+                first.setdefault(found.kind, found)
+    return Part(seeds=search.seeds, counts=counts, first=first)
+
+
+def cores() -> int:
+    """How many processes can search at the same time without taking turns."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -55,12 +55,14 @@ class Violation:
 
 
 class Checker:
-    """Follows one model; `check` after every step."""
+    """Follows one model; `check` after every step. With `readers_only`, only what readers of a replica meet."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, readers_only: bool = False) -> None:
         self.model = model
         self.oracle = Oracle(model.partition.history)
-        self.protocol = Protocol(model, self.oracle) if model.partition.coordination is not None else None
+        self.protocol: Protocol | None = None
+        if model.partition.coordination is not None and not readers_only:
+            self.protocol = Protocol(model, self.oracle)
         self._seen: dict[int, tuple[int, int, int]] = {}
 
     def check(self, step: steps.Step) -> Violation | None:
@@ -103,7 +105,7 @@ class Checker:
     def at_rest(self) -> Violation | None:
         """After everybody is back and all grace is over: nothing is kept that need not be."""
         partition = self.model.partition
-        if partition.coordination is None:
+        if self.protocol is None:
             return None
         snapshot = self.oracle.at(partition.leader.high_watermark)
         rest = [entry.offset for entry in snapshot.newest.values() if entry.value is not None]

@@ -17,9 +17,10 @@ from holdfast.rules.policy import CompactionConfig
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 
 RETENTION_MS = 1_000
-STEPS_MIN, STEPS_MAX = 30, 70
+STEPS = {"kafka": (60, 160), "coordinated": (30, 80)}
+"""How long a schedule is; under Kafka's policy a step costs less, and harm needs more passes of the cleaner."""
 KEYS = ("a", "b", "c")
-PRODUCERS = ("p", "q")
+PRODUCERS = ("p", "p", "p", "q")
 SPARE_REPLICAS = 2
 
 
@@ -31,20 +32,25 @@ class Setting:
     replicas: int
     config: CompactionConfig
     length: int
+    readers_only: bool = False
 
 
-def setting_of(rng: Random, policy: str, replicas: int | None) -> Setting:
+def setting_of(rng: Random, policy: str, replicas: int | None, *, readers_only: bool = False) -> Setting:
     """The partition that a seed plays with."""
     drawn = rng.choice((1, 2, 3, 3, 3, 3, 4, 5))
     config = CompactionConfig(
         delete_retention_ms=RETENTION_MS,
-        min_compaction_lag_ms=rng.choice((0, 0, 0, 50)),
+        min_compaction_lag_ms=rng.choice((0, 0, 0, 0, 0, 0, 0, 50)),
         min_cleanable_dirty_ratio=0.0,
         producer_id_expiration_ms=rng.choice((RETENTION_MS, 100 * RETENTION_MS)),
         segment_batches=rng.choice((1, 1, 2)),
     )
     return Setting(
-        policy=policy, replicas=replicas or drawn, config=config, length=rng.randint(STEPS_MIN, STEPS_MAX)
+        policy=policy,
+        replicas=replicas or drawn,
+        config=config,
+        length=rng.randint(*STEPS[policy]),
+        readers_only=readers_only,
     )
 
 
@@ -55,12 +61,17 @@ class Scheduler:
         self.rng = rng
         self.model = model
         self.numbers = range(1, len(model.replicas) + SPARE_REPLICAS)
-        self.versions = {name: rng.choice((1, 2)) for name in PRODUCERS}
+        self.versions = {name: rng.choice((1, 2)) for name in sorted(set(PRODUCERS))}
         self.written = 0
         self._drawn: Iterator[steps.Step] = iter(())
+        self.reads = rng.choice((0.3, 0.9))
+        self.reaches = rng.choice((0.6, 0.95))
+        themes = _THEMES[model.policy]
+        leading = rng.choice(themes)
         weights = Counter(_WRITES)
-        for theme in _THEMES[model.policy]:
-            weights.update({draw: weight * rng.choice((0.1, 0.3, 1)) for draw, weight in theme.items()})
+        for theme in themes:
+            share = 1 if theme is leading else rng.choice((0, 0, 0.3))
+            weights.update({draw: weight * share for draw, weight in theme.items()})
         self._draws = list(weights)
         self._weights = list(accumulate(weights.values()))
 
@@ -85,7 +96,7 @@ class Scheduler:
 
     def _value(self) -> str | None:
         self.written += 1
-        return None if self.rng.random() < 0.4 else f"v{self.written}"
+        return None if self.rng.random() < 0.5 else f"v{self.written}"
 
     def produce(self) -> Iterator[steps.Step]:
         rng = self.rng
@@ -99,28 +110,40 @@ class Scheduler:
         if producer is None or producer.instance == NO_INSTANCE:
             yield steps.Begin(name, self.versions[name])
             yield steps.Produce(rng.choice(KEYS), self._value(), name)
-        elif rng.random() < 0.25:
+            if rng.random() < 0.5:
+                return
+        elif rng.random() < 0.2:
             yield steps.Produce(rng.choice(KEYS), self._value(), name)
-        else:
-            yield steps.End(name, rng.choice((Outcome.COMMITTED, Outcome.ABORTED)))
+            return
+        yield steps.End(name, rng.choice((Outcome.COMMITTED, Outcome.ABORTED)))
 
     def clean(self) -> Iterator[steps.Step]:
         for number in self._one(self._live()):
             yield steps.Clean(number)
 
-    def clean_most(self) -> Iterator[steps.Step]:
-        for number in self._live():
-            if self.rng.random() < 0.85:
-                yield steps.Clean(number)
+    def tend(self) -> Iterator[steps.Step]:
+        """Most catch up and clean, and the leader learns of it."""
+        yield steps.AwaitIsr()
+        yield from (steps.Clean(number) for number in self._live() if self.rng.random() < 0.9)
+        leader = self.model.partition.leader_id
+        if leader is not None:
+            yield from self._round(leader)
 
     def settle(self) -> Iterator[steps.Step]:
         for number in self._one(self._live()):
             yield steps.Settle(number)
 
+    def _writes(self) -> Iterator[steps.Step]:
+        for _ in range(self.rng.randint(1, 3)):
+            yield from self.rng.choice((Scheduler.produce, Scheduler.transact, Scheduler.transact))(self)
+
     def churn(self) -> Iterator[steps.Step]:
         """Time, traffic and cleaners, as on a busy day."""
-        for _ in range(self.rng.randint(1, 3)):
-            yield steps.Advance(self.rng.choice((RETENTION_MS // 2, RETENTION_MS + 1)))
+        yield from self._pass_time(self.rng.randint(1, 3))
+
+    def _pass_time(self, rounds: int) -> Iterator[steps.Step]:
+        for _ in range(rounds):
+            yield steps.Advance(self.rng.choice((RETENTION_MS // 2, RETENTION_MS + 1, RETENTION_MS + 1)))
             self.written += 1
             yield steps.Produce("filler", f"v{self.written}")
             for number in self._live():
@@ -130,13 +153,16 @@ class Scheduler:
         yield steps.Advance(self.rng.choice((1, RETENTION_MS // 3, RETENTION_MS, 3 * RETENTION_MS)))
 
     def outage(self) -> Iterator[steps.Step]:
-        """A follower that was in sync misses a good part of a day."""
+        """A follower that was in sync misses some writes, a long time of little traffic, and more writes."""
         rng = self.rng
         yield steps.AwaitIsr()
+        if rng.random() < 0.5:
+            yield from self.transact()
         for number in self._one(self._followers()):
             yield rng.choice((steps.Kill, steps.Lag))(number)
-            for _ in range(rng.randint(2, 9)):
-                yield from rng.choice((Scheduler.produce, Scheduler.transact, Scheduler.churn))(self)
+            yield from self._writes()
+            yield from self._pass_time(rng.randint(1, 8))
+            yield from self._writes()
             if not self.model.replicas[number].alive:
                 yield steps.Return(number)
             yield steps.AwaitIsr()
@@ -183,10 +209,15 @@ class Scheduler:
             yield steps.Leave(number)
 
     def truncate(self) -> Iterator[steps.Step]:
+        """The operator cuts the log, maybe under a leader that has only just caught up; old messages follow."""
+        rng = self.rng
+        if rng.random() < 0.5:
+            yield steps.AwaitIsr()
+            yield from self.lead()
         partition = self.model.partition
         if partition.leader_id is not None:
-            end = partition.leader.log_end
-            yield steps.Truncate(max(0, end - self.rng.randint(1, 8)))
+            yield steps.Truncate(max(0, partition.leader.log_end - rng.randint(1, 6)))
+            yield from self.repeat()
 
     def exchange(self) -> Iterator[steps.Step]:
         yield steps.Exchange()
@@ -197,14 +228,18 @@ class Scheduler:
 
     def round(self) -> Iterator[steps.Step]:
         """Somebody who believes to lead starts a round and reaches some of the others."""
-        rng = self.rng
         for number in self._one(self._coordinators()):
-            if rng.random() < 0.7:
-                yield steps.ReadMembership(number)
-            yield steps.Collect(number)
-            for other in self.model.replicas:
-                if other != number and rng.random() < 0.75:
-                    yield steps.Talk(number, other)
+            yield from self._round(number)
+
+    def _round(self, number: int) -> Iterator[steps.Step]:
+        rng = self.rng
+        if rng.random() < self.reads:
+            yield steps.ReadMembership(number)
+        yield steps.Collect(number)
+        others = [other for other in self._live() if other != number]
+        yield from (steps.Talk(number, other) for other in others if rng.random() < self.reaches)
+        # Whoever was told of a new value before the last report was in is reached now, or not.
+        yield from (steps.Talk(number, other) for other in others if rng.random() < 0.5)
 
     def talk(self) -> Iterator[steps.Step]:
         numbers = list(self.model.replicas)
@@ -225,7 +260,7 @@ class Scheduler:
         """Copies of old messages arrive, however late."""
         coordination = self.model.partition.coordination
         if coordination is not None and coordination.sent:
-            for _ in range(self.rng.randint(1, 4)):
+            for _ in range(self.rng.randint(2, 8)):
                 yield steps.Repeat(self.rng.randrange(len(coordination.sent)))
 
     def back_up(self) -> Iterator[steps.Step]:
@@ -246,7 +281,7 @@ class Scheduler:
 
 Draw = Callable[[Scheduler], Iterator[steps.Step]]
 
-_WRITES: dict[Draw, float] = {Scheduler.produce: 8, Scheduler.transact: 8, Scheduler.wait: 3}
+_WRITES: dict[Draw, float] = {Scheduler.produce: 6, Scheduler.transact: 5, Scheduler.wait: 2}
 _OUTAGES: dict[Draw, float] = {
     Scheduler.outage: 3,
     Scheduler.churn: 2,
@@ -257,38 +292,37 @@ _OUTAGES: dict[Draw, float] = {
     Scheduler.fetch: 4,
     Scheduler.await_isr: 3,
     Scheduler.lead: 3,
+    Scheduler.tend: 2,
+    Scheduler.exchange: 2,
 }
 _MESSAGES: dict[Draw, float] = {
-    Scheduler.clean_most: 5,
+    Scheduler.tend: 5,
     Scheduler.settle: 2,
-    Scheduler.round: 8,
-    Scheduler.exchange: 2,
+    Scheduler.round: 5,
     Scheduler.talk: 3,
     Scheduler.message: 3,
     Scheduler.repeat: 3,
     Scheduler.lead: 4,
+    Scheduler.admit: 3,
 }
 _MEMBERS: dict[Draw, float] = {
-    Scheduler.clean_most: 4,
-    Scheduler.round: 4,
-    Scheduler.exchange: 2,
-    Scheduler.read_membership: 2,
-    Scheduler.admit: 5,
+    Scheduler.tend: 5,
+    Scheduler.round: 2,
+    Scheduler.admit: 4,
     Scheduler.join: 1,
     Scheduler.leave: 3,
-    Scheduler.fetch: 4,
-    Scheduler.lead: 3,
-    Scheduler.repeat: 2,
+    Scheduler.fetch: 2,
+    Scheduler.lead: 4,
+    Scheduler.repeat: 3,
 }
 _DISKS: dict[Draw, float] = {
-    Scheduler.clean_most: 4,
-    Scheduler.exchange: 3,
-    Scheduler.back_up: 4,
+    Scheduler.tend: 5,
+    Scheduler.back_up: 3,
     Scheduler.lose_disk: 4,
     Scheduler.truncate: 2,
-    Scheduler.round: 3,
     Scheduler.repeat: 3,
     Scheduler.fetch: 2,
     Scheduler.lead: 2,
+    Scheduler.lag: 1,
 }
 _THEMES = {"kafka": (_OUTAGES,), "coordinated": (_OUTAGES, _MESSAGES, _MEMBERS, _DISKS)}

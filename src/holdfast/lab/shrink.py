@@ -19,7 +19,7 @@ def shrink(found: Found) -> Found:
             replays += 1
             fewer = _without(found.steps, start, size)
             again = replay(found, fewer)
-            if again is not None and _alike(again, found) and len(again.steps) < len(found.steps):
+            if again is not None and again.kind == found.kind and len(again.steps) < len(found.steps):
                 found, shorter = again, True
             else:
                 start += size
@@ -30,10 +30,3 @@ def shrink(found: Found) -> Found:
 
 def _without(schedule: tuple[steps.Step, ...], start: int, size: int) -> tuple[steps.Step, ...]:
     return schedule[:start] + schedule[start + size :]
-
-
-def _alike(one: Found, other: Found) -> bool:
-    return (one.violation.invariant, one.violation.variant) == (
-        other.violation.invariant,
-        other.violation.variant,
-    )

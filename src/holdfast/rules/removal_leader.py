@@ -88,11 +88,10 @@ def lead(replica: ReplicaState, term: Term, membership: Membership, now_ms: int)
 
 
 def collect(state: LeaderState) -> tuple[Message, ...]:
-    """One round, to be sent again and again: ask every member, tell again whoever lags behind."""
+    """One round, to be sent again and again: ask every member; who turns out to lag behind is told again."""
     if state.deposed:
         return ()
-    asked = tuple(Collect(stamp=_stamp(state, member)) for member in state.membership.replicas)
-    return asked + _distribute(state, state.membership.replicas)
+    return tuple(Collect(stamp=_stamp(state, member)) for member in state.membership.replicas)
 
 
 def receive(
@@ -143,7 +142,7 @@ def _hear(
     removable = state.removable.raised(report.removable)
     if state.may_decide:
         removable = _recompute(removable, heard, state.membership)
-    everyone = removable != state.removable or member == state.me or before is None
+    everyone = removable != state.removable or before is None
     state = replace(state, heard=heard, removable=removable)
     return state, _distribute(state, state.membership.replicas if everyone else (member,))
 
@@ -172,15 +171,11 @@ def _recompute(current: Removable, heard: Mapping[ReplicaId, Heard], membership:
 def _distribute(state: LeaderState, to: Iterable[Replica]) -> tuple[Message, ...]:
     """Tell those of `to` that lag behind.
 
-    The leader's own replica takes a value before anybody else hears of it: whoever deposes this leader and
-    hears from that replica then knows every value that was ever acted on. A replica without a start is given
-    one only by a leader that has heard from all, because only such a leader knows the group's current value.
+    Once a leader has heard from all in its term, it knows every value that a member ever acted on: since then
+    they refuse whatever leaders of earlier terms still have on its way.
     """
     if not state.may_decide:
         return ()
-    own = state.heard.get(state.me.id)
-    if state.me in state.membership and (own is None or own.removable != state.removable):
-        to = (state.me,)
     return tuple(
         Distribute(stamp=_stamp(state, member), removable=state.removable)
         for member in to
@@ -192,8 +187,13 @@ def _lags(state: LeaderState, heard: Heard | None) -> bool:
     if heard is None:
         return False
     if isinstance(heard.cleaned.mcco, Unreported):
-        return not state.missing
+        return may_give_start(state)
     return heard.removable != state.removable
+
+
+def may_give_start(state: LeaderState) -> bool:
+    """Only a leader that has heard from all knows the group's current value, which is where a replica starts."""
+    return not state.missing
 
 
 def _stamp(state: LeaderState, target: Replica) -> Stamp:

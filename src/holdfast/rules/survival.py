@@ -4,7 +4,7 @@ These functions are the whole rule. Time is only ever a grace for consumers on t
 reported (MTRO, MXRO); no clock can make a removal safe.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.rules.entry import Entry
@@ -54,7 +54,7 @@ def pass_end(log: LogView, *, bounds: Forgettable, config: CompactionConfig) -> 
         overdue = log.now_ms - dirty[0].timestamp_ms > config.max_compaction_lag_ms
         if overdue or len(dirty) / (len(dirty) + clean) > config.min_cleanable_dirty_ratio:
             return end
-    return end if any(_forgettable_entries(log.entries, bounds)) else None
+    return end if anything_forgettable(log.entries, bounds) else None
 
 
 def clean(log: LogView, end: int, *, instances: Instances, bounds: Forgettable) -> Pass:
@@ -91,13 +91,15 @@ def settle(entries: Sequence[Entry], end: int, *, instances: Instances) -> Pass:
     return done
 
 
-def _forgettable_entries(entries: Sequence[Entry], bounds: Forgettable) -> Iterator[Entry]:
+def anything_forgettable(entries: Sequence[Entry], bounds: Forgettable) -> bool:
+    """Whether a pass would find a tombstone or an outcome that may go."""
     last = max(bounds.tombstones_end, bounds.outcomes_end)
     for entry in entries:
         if entry.offset >= last:
-            return
+            return False
         if may_forget(entry, bounds):
-            yield entry
+            return True
+    return False
 
 
 def _cleanable_end(log: LogView, config: CompactionConfig) -> int:
