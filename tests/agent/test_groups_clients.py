@@ -172,6 +172,23 @@ def test_committed_positions_and_members_outlive_a_kill(tmp_path: Path, name: st
         assert "Traceback" not in process.log
 
 
+def test_groups_are_spread_over_nodes_and_listed_once(tmp_path: Path, name: str) -> None:
+    """A tool asks every node for its groups; each group has one coordinator, the same for all who ask."""
+    with HoldfastProcess(tmp_path / "data", "--nodes", "3") as process:
+        create(process.bootstrap, name)
+        groups = [f"group-{number}" for number in range(9)]
+        client = AdminClient({"bootstrap.servers": process.bootstrap, "log_level": 0})
+        for group in groups:
+            place = confluent_kafka.TopicPartition(name, 0, 7)
+            moved = client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])])
+            assert moved[group].result(SECONDS_MAX).topic_partitions[0].error is None
+        listing = client.list_consumer_groups().result(SECONDS_MAX)
+        assert sorted(group.group_id for group in listing.valid) == groups
+        described = client.describe_consumer_groups(groups)
+        nodes = {future.result(SECONDS_MAX).coordinator.id for future in described.values()}
+        assert nodes == {1, 2, 3}
+
+
 def _members(bootstrap: str, group: str) -> dict[str, list[int]]:
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     description = client.describe_consumer_groups([group])[group].result(SECONDS_MAX)

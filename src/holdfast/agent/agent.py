@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import zlib
 from collections.abc import Callable, Sequence
 
 from holdfast.agent.catalog import check_partition
@@ -45,6 +46,13 @@ class Agent:
         """Where it listens, as clients want it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    def coordinator_of(self, key: str) -> "Agent":
+        """The node that clients are sent to with a group or a transactional id.
+
+        All nodes know all groups; but a tool that asks every node for its groups must hear of each one once.
+        """
+        return self.peers[zlib.crc32(key.encode()) % len(self.peers)]
 
     def check_leads(self, topic: Topic, partition: int) -> Partition:
         """The partition, if this node leads it."""

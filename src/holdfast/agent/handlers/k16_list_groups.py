@@ -1,7 +1,7 @@
 """ListGroups (key 16), v0-5.
 
-Behaviour: all groups, those included that have positions and never had members. Filters leave out what does
-not match; upper and lower case are the same to them.
+Behaviour: all groups that this node coordinates, those included that have positions and never had members.
+Filters leave out what does not match; upper and lower case are the same to them.
 
 Versions: v3 flexible; v4 states, to filter by and to see (KIP-518); v5 types: all groups are `classic`
 (KIP-848).
@@ -32,6 +32,8 @@ async def list_groups(agent: Agent, request: Any) -> Any:
             version=version,
         )
         for listing in agent.groups.list_groups()
-        if (not states or listing.state.lower() in states) and (not types or CLASSIC in types)
+        if agent.coordinator_of(listing.group) is agent
+        and (not states or listing.state.lower() in states)
+        and (not types or CLASSIC in types)
     ]
     return ListGroupsResponse(throttle_time_ms=0, error_code=0, groups=groups, version=version)
