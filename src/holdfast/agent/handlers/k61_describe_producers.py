@@ -1,8 +1,8 @@
 """DescribeProducers (key 61), v0.
 
 Behaviour: the idempotent producers that a partition remembers, answered by every node that holds it in sync, as
-Kafka's followers do. The time of the last batch is known where the broker set it. No transaction is ever open: there are none
-yet.
+Kafka's followers do. The time of the last batch is known where the broker set it. No transaction is ever open:
+there are none yet.
 """
 
 from typing import Any
