@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
+from holdfast.agent.topic_plan import KnownTopic, KnownTopics
 from holdfast.errors import InvalidProducerEpoch, OutOfOrderSequence, TopicAlreadyExists
 from holdfast.records.batch import BatchView, validate
 from holdfast.records.walk import walk_valid
@@ -19,7 +20,9 @@ B = PartitionKey(UUID(int=1), 1)
 def plan_on(tails: dict[PartitionKey, Tail], *, now_ms: int = NOW_MS) -> CommitPlan:
     return CommitPlan(
         find_tail=tails.__getitem__,
-        topic_exists=lambda name: name == "there",
+        topics=KnownTopics(
+            {A.topic_id: KnownTopic(name="there", partitions=2, configs={"retention.ms": "5"})}, {"there"}
+        ),
         in_sync=frozenset({1}),
         now_ms=now_ms,
     )
@@ -143,9 +146,9 @@ def test_producer_changes_name_every_batch_once() -> None:
 def test_topic_of_the_same_name_is_refused_within_and_across_plans() -> None:
     """Two creations that share a commit collide like any other two."""
     plan = plan_on(empty_tails())
-    plan.create_topic(TopicCreated("new", UUID(int=5), [[1]], {}))
+    plan.topics.create(TopicCreated("new", UUID(int=5), [[1]], {}))
     for name in ("new", "there"):
         with pytest.raises(TopicAlreadyExists):
-            plan.create_topic(TopicCreated(name, UUID(int=6), [[1]], {}))
+            plan.topics.create(TopicCreated(name, UUID(int=6), [[1]], {}))
     _, changes = plan.seal()
     assert changes == [TopicCreated("new", UUID(int=5), [[1]], {})]

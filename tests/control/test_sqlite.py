@@ -210,14 +210,14 @@ def test_extents_are_found_by_time(plane: SqliteControlPlane) -> None:
         plane.apply(_frames(2 + number), [_extent(number, number, max_timestamp=max_timestamp)])
 
     def first_at(timestamp_ms: int) -> int | None:
-        extent = plane.find_extent_by_time(TOPIC, 0, timestamp_ms)
+        extent = plane.find_extent_by_time(TOPIC, 0, 0, timestamp_ms)
         return None if extent is None else extent.first
 
     assert [first_at(time) for time in (0, 30, 31, 50, 51)] == [0, 0, 2, 2, None]
-    newest = plane.find_extent_of_max_time(TOPIC, 0)
+    newest = plane.find_extent_of_max_time(TOPIC, 0, 0)
     assert newest is not None
     assert newest.first == 2
-    assert plane.find_extent_of_max_time(TOPIC, 1) is None
+    assert plane.find_extent_of_max_time(TOPIC, 1, 0) is None
 
 
 def test_leaders_move_and_epochs_end(plane: SqliteControlPlane) -> None:

@@ -73,7 +73,6 @@ class Cluster:
             name, partitions, configs or {}, replication_factor=replication_factor, assignment=assignment
         )
         await self.commits.submit(CreateTopic(change))
-        self.catalog.refresh()
         return self.catalog.get(name)
 
     def plan_topic(
@@ -111,7 +110,7 @@ class Cluster:
         ]
 
     def _committed(self, committed: Committed) -> None:
-        if committed.leaders_moved:
+        if committed.topics_changed:
             self.catalog.refresh()
         self.waiters.wake(committed.appended)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
 from holdfast.agent.recovery import Recovery
 from holdfast.agent.store_set import StoreSet
+from holdfast.agent.topic_plan import KnownTopics
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
@@ -19,11 +20,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What became of a group: one answer or error for each write, and the partitions that grew."""
+    """What became of a group: one answer or error for each write, and the partitions that grew or went."""
 
     answers: list[object]
     appended: list[PartitionKey]
-    leaders_moved: bool = False
+    topics_changed: bool = False
+    """Whether there are other topics now, or other configs, partitions or leaders."""
 
 
 class Committer:
@@ -34,7 +36,7 @@ class Committer:
         self._stores = stores
         self._now_ms = now_ms
         self._tails: dict[PartitionKey, Tail] = {}
-        self._topic_names: set[str] = set()
+        self._topics = KnownTopics()
         self._in_sync: frozenset[int] = frozenset()
         self._next_frame = 0
         self._is_current = False
@@ -53,7 +55,7 @@ class Committer:
         self._next_frame = self._plane.find_applied() + 1
         self._in_sync = self._plane.find_in_sync()
         self._tails = {}
-        self._topic_names = {topic.name for topic in self._plane.list_topics()}
+        self._topics = KnownTopics.of(self._plane.list_topics())
         self._is_current = True
         self._depose(self._stores.by_number.keys() - self._in_sync)
         return replayed
@@ -78,7 +80,7 @@ class Committer:
     def _commit(self, writes: Sequence[Write]) -> Committed:
         plan = CommitPlan(
             find_tail=self._find_tail,
-            topic_exists=self._topic_names.__contains__,
+            topics=self._topics,
             in_sync=self._in_sync,
             now_ms=self._now_ms(),
         )
@@ -93,14 +95,24 @@ class Committer:
             return Committed(answers=answers, appended=[])
         lost = self._make_durable(bodies, changes)
         self._tails.update(plan.tails)
-        self._topic_names |= plan.topic_names
+        ended = [
+            PartitionKey(topic_id, partition)
+            for topic_id, count in plan.topics.publish().items()
+            for partition in range(count)
+        ]
+        for key in ended:
+            self._tails.pop(key, None)
         if lost:
             answers = [
                 _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
             ]
             self._depose(lost)
         moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
-        return Committed(answers=answers, appended=plan.appended, leaders_moved=moved)
+        return Committed(
+            answers=answers,
+            appended=plan.appended + ended,
+            topics_changed=moved or not plan.topics.is_empty,
+        )
 
     def _make_durable(self, bodies: dict[int, list[Buffer]], changes: list[Change]) -> frozenset[int]:
         """Append the frame and record it; the stores that failed to take it are in sync no longer.
@@ -140,8 +152,10 @@ class Committer:
         tail = self._tails.get(key)
         if tail is None:
             partition = self._plane.find_partition(key.topic_id, key.partition)
+            bounds = self._plane.find_bounds(key.topic_id, key.partition)
             tail = Tail(
-                end=self._plane.find_bounds(key.topic_id, key.partition).end,
+                start=bounds.start,
+                end=bounds.end,
                 leader=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replicas=partition.replicas,

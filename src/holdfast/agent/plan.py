@@ -5,17 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
+from holdfast.agent.topic_plan import KnownTopics, TopicPlan
 from holdfast.errors import (
     ElectionNotNeeded,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    OffsetOutOfRange,
     PreferredLeaderNotAvailable,
     StorageUnavailable,
-    TopicAlreadyExists,
 )
 from holdfast.records.batch import BatchView, assign, stamp_log_append_time
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
-from holdfast.store.footer import Change, ExtentAppended, LeaderMoved, ProducerAdvanced, TopicCreated
+from holdfast.store.footer import Change, ExtentAppended, LeaderMoved, LogStartMoved, ProducerAdvanced
 from holdfast.store.journal import Buffer
 
 
@@ -35,6 +36,7 @@ class Tail:
     leader_epoch: int
     replicas: tuple[int, ...]
     producers: dict[int, ProducerState]
+    start: int = 0
 
 
 @dataclass(slots=True)
@@ -48,13 +50,13 @@ class _Extent:
 
 
 class CommitPlan:
-    """What one frame will say. `tails` and `topic_names` hold what the plan changes, and nothing else."""
+    """What one frame will say. `tails` and `topics` hold what the plan changes, and nothing else."""
 
     def __init__(
         self,
         *,
         find_tail: Callable[[PartitionKey], Tail],
-        topic_exists: Callable[[str], bool],
+        topics: KnownTopics,
         in_sync: frozenset[int],
         now_ms: int,
     ) -> None:
@@ -62,17 +64,10 @@ class CommitPlan:
         self.in_sync = in_sync
         self.changes: list[Change] = []
         self.tails: dict[PartitionKey, Tail] = {}
-        self.topic_names: set[str] = set()
+        self.topics = TopicPlan(topics)
         self._find_tail = find_tail
-        self._topic_exists = topic_exists
+        self._log_starts: list[Change] = []
         self._extents: dict[PartitionKey, _Extent] = {}
-
-    def create_topic(self, change: TopicCreated) -> None:
-        """Add a topic; TopicAlreadyExists if there is one of that name, be it in this very plan."""
-        if change.name in self.topic_names or self._topic_exists(change.name):
-            raise TopicAlreadyExists(f"topic {change.name!r} exists already")
-        self.topic_names.add(change.name)
-        self.changes.append(change)
 
     def append(
         self, key: PartitionKey, view: BatchView, *, leader: int, stamp_time: bool, in_sync_min: int
@@ -141,12 +136,25 @@ class CommitPlan:
         tail.leader_epoch += 1
         self.changes.append(LeaderMoved(key.topic_id, key.partition, leader, tail.leader_epoch))
 
+    def move_log_start(self, key: PartitionKey, offset: int | None) -> int:
+        """Let the log begin at `offset` (None: at its end) unless it begins later; where it begins then."""
+        tail = self.tail(key)
+        if offset is None:
+            offset = tail.end
+        if not 0 <= offset <= tail.end:
+            raise OffsetOutOfRange(f"offset {offset} is outside of {tail.start} to {tail.end}")
+        if offset > tail.start:
+            tail.start = offset
+            self._log_starts.append(LogStartMoved(key.topic_id, key.partition, offset))
+        return tail.start
+
     def stores_of(self, tail: Tail) -> list[int]:
         """The replicas that a write goes to."""
         return [store for store in tail.replicas if store in self.in_sync]
 
     def tail(self, key: PartitionKey) -> Tail:
-        """The partition's end as planned so far."""
+        """The partition's end as planned so far; UnknownTopicOrPartition."""
+        self.topics.get(key.topic_id)
         tail = self.tails.get(key)
         if tail is None:
             known = self._find_tail(key)
@@ -191,8 +199,14 @@ class CommitPlan:
             )
             for store in stores:
                 bodies[store] += extent.batches
-        # Topics and leaders come before the extents that build on them.
-        return bodies, self.changes + extents
+        # Topics and leaders come before the extents that build on them, what ends a log or a topic after them.
+        return bodies, [
+            *self.topics.changes,
+            *self.changes,
+            *extents,
+            *self._log_starts,
+            *self.topics.deletions,
+        ]
 
     @property
     def appended(self) -> list[PartitionKey]:

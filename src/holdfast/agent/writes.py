@@ -1,8 +1,9 @@
 """What can be committed: each write adds itself to the plan of a group commit."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
@@ -72,8 +73,56 @@ class CreateTopic(Write):
 
     def plan(self, plan: CommitPlan) -> TopicCreated:
         """The topic itself."""
-        plan.create_topic(self.topic)
+        plan.topics.create(self.topic)
         return self.topic
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic(Write):
+    """A topic with all that belongs to it."""
+
+    topic_id: UUID
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        plan.topics.delete(self.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions(Write):
+    """More partitions for a topic that has `first` of them."""
+
+    topic_id: UUID
+    first: int
+    replicas: list[list[int]]
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        plan.topics.add_partitions(self.topic_id, self.first, self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureTopic(Write):
+    """New configs, made by `update` of those that the topic has when it is planned: no other change is lost."""
+
+    topic_id: UUID
+    update: Callable[[Mapping[str, str]], dict[str, str]]
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        plan.topics.configure(self.topic_id, self.update)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLogStart(Write):
+    """Let a log begin at an offset, or at its end; it never moves back."""
+
+    key: PartitionKey
+    offset: int | None
+
+    def plan(self, plan: CommitPlan) -> int:
+        """Where the log begins."""
+        return plan.move_log_start(self.key, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +133,8 @@ class CommitGroupOffsets(Write):
 
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""
+        for offset in self.offsets:
+            plan.topics.get(offset.topic_id)
         plan.changes.extend(self.offsets)
 
 

@@ -87,6 +87,13 @@ class ControlPlane(Protocol):
         """
         ...
 
+    def trim(self, rows_max: int) -> int:
+        """Delete up to so many rows that nobody sees any more, and say how many there were.
+
+        They are those of extents below a log start, and of topics that were deleted. Any thread may call it.
+        """
+        ...
+
     def add_store(self, store: int) -> None:
         """Make a store known, in sync and empty; no effect on one that is."""
         ...
@@ -132,12 +139,14 @@ class ControlPlane(Protocol):
         """
         ...
 
-    def find_extent_by_time(self, topic_id: UUID, partition: int, timestamp_ms: int) -> Extent | None:
-        """The first extent that holds a record at or after the time."""
+    def find_extent_by_time(
+        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
+    ) -> Extent | None:
+        """The first extent, from the one that holds `offset` on, with a record at or after the time."""
         ...
 
-    def find_extent_of_max_time(self, topic_id: UUID, partition: int) -> Extent | None:
-        """The first extent that holds the greatest timestamp of the partition."""
+    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
+        """The first extent with the greatest timestamp, from the one that holds `offset` on."""
         ...
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:

@@ -52,11 +52,15 @@ class SqliteControlPlane:
 
     def add_store(self, store: int) -> None:
         """Make a store known."""
-        self._writer.execute("INSERT OR IGNORE INTO stores (store) VALUES (?)", (store,))
+        self._applier.add_store(store)
 
     def drop_stores(self, stores: Sequence[int]) -> None:
         """The stores are in sync no longer."""
         self._applier.drop_stores(stores)
+
+    def trim(self, rows_max: int) -> int:
+        """Delete rows that nobody sees any more."""
+        return self._applier.trim(rows_max)
 
     def find_in_sync(self) -> frozenset[int]:
         """The stores that have every frame."""
@@ -115,7 +119,8 @@ class SqliteControlPlane:
     def find_size(self, topic_id: UUID, partition: int) -> int:
         """Bytes of the partition's batches."""
         size: int = self._reader.execute(
-            "SELECT coalesce(sum(length_bytes), 0) FROM extents WHERE topic = ? AND partition = ?",
+            "SELECT coalesce(sum(length_bytes), 0) FROM partitions CROSS JOIN extents USING (topic, partition)"
+            " WHERE topic = ? AND partition = ? AND last_offset >= log_start",
             (self._topic_rows.get(topic_id), partition),
         ).fetchone()[0]
         return size
@@ -132,7 +137,7 @@ class SqliteControlPlane:
             rows = self._reader.execute(
                 f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (a constant)
                 " WHERE topic = ? AND partition = ? AND last_offset >= ? ORDER BY last_offset LIMIT ?",
-                (self._topic_rows[topic_id], partition, offset, EXTENTS_PER_PLAN_MAX),
+                (self._topic_rows.get(topic_id), partition, offset, EXTENTS_PER_PLAN_MAX),
             )
             extents: list[Extent] = []
             bytes_left = bytes_max
@@ -145,19 +150,25 @@ class SqliteControlPlane:
         finally:
             self._reader.execute("COMMIT")
 
-    def find_extent_by_time(self, topic_id: UUID, partition: int, timestamp_ms: int) -> Extent | None:
+    def find_extent_by_time(
+        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
+    ) -> Extent | None:
         """The first extent that holds a record at or after the time."""
-        return self._find_extent("max_timestamp >= ? ORDER BY last_offset", topic_id, partition, timestamp_ms)
+        return self._find_extent(
+            "max_timestamp >= ? ORDER BY last_offset", topic_id, partition, offset, timestamp_ms
+        )
 
-    def find_extent_of_max_time(self, topic_id: UUID, partition: int) -> Extent | None:
+    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
         """The first extent that holds the greatest timestamp."""
-        return self._find_extent("? ORDER BY max_timestamp DESC, last_offset", topic_id, partition, 1)
+        return self._find_extent("? ORDER BY max_timestamp DESC, last_offset", topic_id, partition, offset, 1)
 
-    def _find_extent(self, condition: str, topic_id: UUID, partition: int, value: int) -> Extent | None:
+    def _find_extent(
+        self, condition: str, topic_id: UUID, partition: int, offset: int, value: int
+    ) -> Extent | None:
         row = self._reader.execute(
             f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (constants)
-            f" WHERE topic = ? AND partition = ? AND {condition} LIMIT 1",
-            (self._topic_rows.get(topic_id), partition, value),
+            f" WHERE topic = ? AND partition = ? AND last_offset >= ? AND {condition} LIMIT 1",
+            (self._topic_rows.get(topic_id), partition, offset, value),
         ).fetchone()
         return row and _extent(row)
 
@@ -169,7 +180,7 @@ class SqliteControlPlane:
             rows = self._reader.execute(
                 "SELECT leader_epoch, start_offset FROM leader_epochs WHERE topic = ? AND partition = ?"
                 " ORDER BY leader_epoch DESC",
-                (self._topic_rows[topic_id], partition),
+                (self._topic_rows.get(topic_id), partition),
             )
             for epoch, start in rows:
                 if epoch <= leader_epoch:
@@ -225,7 +236,7 @@ class SqliteControlPlane:
         """All groups by name, those included that only have positions."""
         rows = self._reader.execute(
             "SELECT group_id, protocol_type, members FROM consumer_groups"
-            " UNION ALL SELECT DISTINCT group_id, '', 0 FROM group_offsets"
+            " UNION ALL SELECT DISTINCT group_id, '', 0 FROM group_offsets JOIN topics USING (topic)"
             " WHERE group_id NOT IN (SELECT group_id FROM consumer_groups) ORDER BY group_id"
         )
         return [ListedGroup(group=row[0], protocol_type=row[1], members=row[2]) for row in rows]

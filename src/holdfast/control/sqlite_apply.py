@@ -3,11 +3,13 @@
 import json
 import sqlite3
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.sqlite_topics import TopicTable
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
 from holdfast.store import footer
@@ -19,10 +21,14 @@ from holdfast.store.footer import (
     GroupOffsetDeleted,
     GroupSaved,
     LeaderMoved,
+    LogStartMoved,
+    PartitionsAdded,
     ProducerAdvanced,
     ProducerIdsAllotted,
     StoreLeft,
+    TopicConfigured,
     TopicCreated,
+    TopicDeleted,
     extents_on,
 )
 from holdfast.store.store import Place, StoredFrame
@@ -36,14 +42,20 @@ _PLACE = struct.Struct(">IQQ")
 class FrameApplier:
     """Applies footers, each change checked again against what is true now.
 
-    `topic_rows` (topic id → row) is shared with the reading half and grows as topics are created.
+    `topic_rows` (topic id → number) is shared with the reading half.
     """
 
     def __init__(self, writer: sqlite3.Connection, topic_rows: dict[UUID, int]) -> None:
         self._writer = writer
-        self._topic_rows = topic_rows
+        self._topics = TopicTable(writer, topic_rows)
+        # Frames are applied by one thread, trimming may be another's work.
+        self._writing = threading.RLock()
         self._appliers: dict[type[Change], Callable[[Any, Places], None]] = {
-            TopicCreated: self._create_topic,
+            TopicCreated: lambda change, _: self._topics.create(change),
+            TopicDeleted: lambda change, _: self._topics.delete(change),
+            PartitionsAdded: lambda change, _: self._topics.add_partitions(change),
+            TopicConfigured: lambda change, _: self._topics.configure(change),
+            LogStartMoved: lambda change, _: self._topics.move_log_start(change),
             ExtentAppended: self._append_extent,
             ProducerAdvanced: self._advance_producer,
             ProducerIdsAllotted: self._allot_producer_ids,
@@ -62,10 +74,20 @@ class FrameApplier:
 
     def apply(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         """Record one durable frame: see `ControlPlane.apply`."""
+        with self._writing:
+            if frames[0].number > self.find_applied():
+                self._record(frames, changes, lost)
+
+    def trim(self, rows_max: int) -> int:
+        """Delete rows that nobody sees any more: see `ControlPlane.trim`."""
+        with self._writing:
+            try:
+                return self._topics.trim(rows_max)
+            except sqlite3.Error as failure:
+                raise StoreFailed(f"the control plane cannot be trimmed: {failure}") from failure
+
+    def _record(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         number = frames[0].number
-        if number <= self.find_applied():
-            return
-        topics_before = frozenset(self._topic_rows)
         try:
             if lost:
                 self.drop_stores(lost)
@@ -80,19 +102,27 @@ class FrameApplier:
         except sqlite3.Error as failure:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
-            self._forget_topics_since(topics_before)
+            self._topics.forget()
             raise StoreFailed(f"the control plane cannot record frame {number}: {failure}") from failure
         if refusal is not None:
-            self._forget_topics_since(topics_before)
+            self._topics.forget()
             raise refusal
+        self._topics.publish()
+
+    def add_store(self, store: int) -> None:
+        """Make a store known."""
+        with self._writing:
+            self._writer.execute("INSERT OR IGNORE INTO stores (store) VALUES (?)", (store,))
 
     def drop_stores(self, stores: Sequence[int]) -> None:
         """Out of sync, and not to be forgotten by a power cut: such a store would serve its gap."""
-        self._writer.execute("PRAGMA synchronous = FULL")
-        try:
-            self._writer.executemany("UPDATE stores SET in_sync = 0 WHERE store = ?", ((s,) for s in stores))
-        finally:
-            self._writer.execute("PRAGMA synchronous = NORMAL")
+        with self._writing:
+            self._writer.execute("PRAGMA synchronous = FULL")
+            try:
+                left = ((store,) for store in stores)
+                self._writer.executemany("UPDATE stores SET in_sync = 0 WHERE store = ?", left)
+            finally:
+                self._writer.execute("PRAGMA synchronous = NORMAL")
 
     def _apply_all(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> CommitRefused | None:
         """All changes, or none of them and the reason."""
@@ -110,30 +140,8 @@ class FrameApplier:
             return CommitRefused(f"frame {frames[0].number} breaks a rule of the schema: {violation}")
         return None
 
-    def _forget_topics_since(self, topics_before: frozenset[UUID]) -> None:
-        for topic_id in self._topic_rows.keys() - topics_before:
-            del self._topic_rows[topic_id]
-
-    def _create_topic(self, change: TopicCreated, places: Places) -> None:
-        try:
-            row = self._writer.execute(
-                "INSERT INTO topics (topic_id, name, configs) VALUES (?, ?, ?)",
-                (change.topic_id.bytes, change.name, json.dumps(change.configs)),
-            ).lastrowid
-        except sqlite3.IntegrityError:
-            raise CommitRefused(f"topic {change.name!r} exists") from None
-        assert row is not None
-        self._writer.executemany(
-            "INSERT INTO partitions VALUES (?, ?, ?, ?, 0, 0, 0)",
-            ((row, p, json.dumps(replicas), replicas[0]) for p, replicas in enumerate(change.replicas)),
-        )
-        self._writer.executemany(
-            "INSERT INTO leader_epochs VALUES (?, ?, 0, 0)", ((row, p) for p in range(len(change.replicas)))
-        )
-        self._topic_rows[change.topic_id] = row
-
     def _append_extent(self, change: ExtentAppended, places: Places) -> None:
-        topic = self._topic_row(change.topic_id)
+        topic = self._topics.get(change.topic_id)
         moved = self._writer.execute(
             "UPDATE partitions SET log_end = ?"
             " WHERE topic = ? AND partition = ? AND log_end = ? AND leader_epoch = ?",
@@ -156,7 +164,7 @@ class FrameApplier:
         )
 
     def _advance_producer(self, change: ProducerAdvanced, places: Places) -> None:
-        key = (self._topic_row(change.topic_id), change.partition, change.producer_id)
+        key = (self._topics.get(change.topic_id), change.partition, change.producer_id)
         row = self._writer.execute(
             "SELECT producer_epoch, batches FROM producers"
             " WHERE topic = ? AND partition = ? AND producer_id = ?",
@@ -195,7 +203,7 @@ class FrameApplier:
             "INSERT OR REPLACE INTO group_offsets VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 change.group,
-                self._topic_row(change.topic_id),
+                self._topics.get(change.topic_id),
                 change.partition,
                 change.offset,
                 change.leader_epoch,
@@ -205,7 +213,7 @@ class FrameApplier:
         )
 
     def _move_leader(self, change: LeaderMoved, places: Places) -> None:
-        key = (self._topic_row(change.topic_id), change.partition)
+        key = (self._topics.get(change.topic_id), change.partition)
         moved = self._writer.execute(
             "UPDATE partitions SET leader = ?, leader_epoch = ?"
             " WHERE topic = ? AND partition = ? AND leader_epoch = ?",
@@ -227,7 +235,7 @@ class FrameApplier:
     def _delete_group_offset(self, change: GroupOffsetDeleted, places: Places) -> None:
         self._writer.execute(
             "DELETE FROM group_offsets WHERE group_id = ? AND topic = ? AND partition = ?",
-            (change.group, self._topic_rows.get(change.topic_id), change.partition),
+            (change.group, self._topics.find(change.topic_id), change.partition),
         )
 
     def _save_group(self, change: GroupSaved, places: Places) -> None:
@@ -249,12 +257,6 @@ class FrameApplier:
     def _delete_group(self, change: GroupDeleted, places: Places) -> None:
         self._writer.execute("DELETE FROM consumer_groups WHERE group_id = ?", (change.group,))
         self._writer.execute("DELETE FROM group_offsets WHERE group_id = ?", (change.group,))
-
-    def _topic_row(self, topic_id: UUID) -> int:
-        try:
-            return self._topic_rows[topic_id]
-        except KeyError:
-            raise CommitRefused(f"topic {topic_id} does not exist") from None
 
 
 def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:

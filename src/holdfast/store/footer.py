@@ -25,6 +25,43 @@ class TopicCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone with all that belonged to it; its id never comes back."""
+
+    kind: ClassVar[str] = "topic-deleted"
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """A topic of `first` partitions has more from here on: their stores, the preferred leader first."""
+
+    kind: ClassVar[str] = "partitions-added"
+    topic_id: UUID
+    first: int
+    replicas: list[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigured:
+    """These are a topic's configs from here on, all that were set."""
+
+    kind: ClassVar[str] = "topic-configs"
+    topic_id: UUID
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartMoved:
+    """Records below `log_start` are gone; one that lies below the present start changes nothing."""
+
+    kind: ClassVar[str] = "log-start"
+    topic_id: UUID
+    partition: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExtentAppended:
     """Batches of one partition lie in the bodies on `stores`; `first` is the log end that they continue.
 
@@ -153,6 +190,10 @@ class StoreLeft:
 
 Change = (
     TopicCreated
+    | TopicDeleted
+    | PartitionsAdded
+    | TopicConfigured
+    | LogStartMoved
     | ExtentAppended
     | ProducerAdvanced
     | ProducerIdsAllotted

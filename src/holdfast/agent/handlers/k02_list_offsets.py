@@ -14,6 +14,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_leader_epoch
+from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
 from holdfast.errors import HoldfastError, UnsupportedVersion
@@ -74,7 +75,8 @@ def _answer(agent: Agent, request: Any, name: str, part: Any) -> Any:
         elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = bounds.start
         else:
-            timestamp, offset = _find_by_time(agent, topic.topic_id, part.partition_index, part.timestamp)
+            key = PartitionKey(topic.topic_id, part.partition_index)
+            timestamp, offset = _find_by_time(agent, key, bounds.start, part.timestamp)
         leader_epoch = bounds.leader_epoch if offset >= 0 else -1
     except HoldfastError as refusal:
         code = refusal.kafka_code
@@ -88,28 +90,58 @@ def _answer(agent: Agent, request: Any, name: str, part: Any) -> Any:
     )
 
 
-def _find_by_time(agent: Agent, topic_id: Any, partition: int, timestamp: int) -> tuple[int, int]:
-    """(time, offset) of the record that is asked for."""
+def _find_by_time(agent: Agent, key: PartitionKey, start: int, timestamp: int) -> tuple[int, int]:
+    """(time, offset) of the record that is asked for, at or after the log start."""
     if timestamp >= 0:
-        extent = agent.plane.find_extent_by_time(topic_id, partition, timestamp)
-        return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, timestamp)
+        return _first_since(agent, key, start, timestamp)
     if timestamp == MAX_TIMESTAMP:
-        extent = agent.plane.find_extent_of_max_time(topic_id, partition)
-        return NOT_FOUND if extent is None else _first_at_or_after(agent, extent, extent.max_timestamp)
+        return _latest(agent, key, start)
     return NOT_FOUND
 
 
-def _first_at_or_after(agent: Agent, extent: Extent, timestamp: int) -> tuple[int, int]:
+def _first_since(agent: Agent, key: PartitionKey, start: int, timestamp: int) -> tuple[int, int]:
+    """The first record at or after a time."""
+    offset = start
+    while extent := agent.plane.find_extent_by_time(*key, offset, timestamp):
+        found = _first_in(agent, extent, start, timestamp)
+        if found != NOT_FOUND:
+            return found
+        # What the extent has of that time lies below the log start.
+        offset = extent.last + 1
+    return NOT_FOUND
+
+
+def _latest(agent: Agent, key: PartitionKey, start: int) -> tuple[int, int]:
+    """The first record of the greatest timestamp."""
+    extent = agent.plane.find_extent_of_max_time(*key, start)
+    if extent is None:
+        return NOT_FOUND
+    found = _first_in(agent, extent, start, extent.max_timestamp)
+    if found != NOT_FOUND:
+        return found
+    # The log start cuts this extent, and its greatest timestamp off: what is left competes with the others.
+    batches = walk(agent.reader.read_extent(extent))
+    left = [(time, -offset) for batch in batches for time, offset in _times(batch, start)]
+    time, offset = _latest(agent, key, extent.last + 1)
+    best = max([*left, (time, -offset)])
+    return best[0], -best[1]
+
+
+def _first_in(agent: Agent, extent: Extent, start: int, timestamp: int) -> tuple[int, int]:
     data = agent.reader.read_extent(extent)
     for batch in walk(data):
         if batch.max_timestamp >= timestamp:
-            for record_time, offset in _times(batch):
+            for record_time, offset in _times(batch, start):
                 if record_time >= timestamp:
                     return record_time, offset
     return NOT_FOUND
 
 
-def _times(batch: BatchView) -> list[tuple[int, int]]:
+def _times(batch: BatchView, start: int) -> list[tuple[int, int]]:
+    """(time, offset) of the batch's records from the log start on."""
+    if batch.last_offset < start:
+        return []
     if batch.is_log_append_time:
-        return [(batch.max_timestamp, batch.base_offset)]
-    return [(record.timestamp_ms, record.offset or 0) for record in read_records(batch)]
+        return [(batch.max_timestamp, max(batch.base_offset, start))]
+    times = [(record.timestamp_ms, record.offset or 0) for record in read_records(batch)]
+    return [(time, offset) for time, offset in times if offset >= start]
