@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kafka kafka demo bench bench-records bench-commit bench-spark bench-lab lock clean
+.PHONY: help setup check test test-kafka kafka demo bench bench-log bench-kafka bench-records bench-commit bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,13 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-records bench-commit bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-records bench-commit bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+
+bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
+	$(BIN)/python -m bench.log
+
+bench-kafka: setup kafka ## the same clients against Apache Kafka, durable and as it comes
+	KAFKA=$(KAFKA) $(BIN)/python -m bench.kafka_peer
 
 bench-records: setup ## record kernels against aiokafka's Cython parser
 	$(BIN)/python -m bench.records
