@@ -14,7 +14,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 9092
     nodes: int | None = None
-    """How many nodes with a store each; None: as many as the directory has, or one."""
+    """How many nodes with a store each; by default as many as the directory has, or one."""
     default_partitions: int = 1
     """Partitions of a topic that a client creates by asking for it."""
     message_bytes_max: int = 1_048_588

@@ -28,11 +28,16 @@ from holdfast.errors import UsageError
     help="Loopback address to listen on; port 0 takes a free one.",
 )
 @click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings in TOML: see docs/configuration.md.",
+)
+@click.option(
     "--partitions",
+    "default_partitions",
     type=click.IntRange(1, 10_000),
-    default=1,
-    show_default=True,
-    help="Partitions of a topic that comes into being when a client asks for it.",
+    help="Partitions of a topic that comes into being when a client asks for it.  [default: 1]",
 )
 @click.option(
     "--nodes",
@@ -55,10 +60,13 @@ from holdfast.errors import UsageError
     show_default=True,
     help="Lines for people, or one JSON object a line.",
 )
-def up(data: Path, listen: str, partitions: int, nodes: int | None, admin: str, log_format: str) -> None:
+def up(
+    data: Path, listen: str, config: Path | None, admin: str, log_format: str, **chosen: int | None
+) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
     from holdfast.admin.service import admin_service
+    from holdfast.agent import config_file
     from holdfast.agent.agent import Agent
     from holdfast.agent.server import serve
     from holdfast.agent.settings import Settings
@@ -66,7 +74,9 @@ def up(data: Path, listen: str, partitions: int, nodes: int | None, admin: str, 
     host, port = parse_address(listen)
     admin_host, admin_port = parse_address(admin, option="--admin")
     logs.set_up(log_format)
-    settings = Settings(data=data, host=host, port=port, default_partitions=partitions, nodes=nodes)
+    from_file = config_file.load(config) if config is not None else {}
+    from_options = {name: value for name, value in chosen.items() if value is not None}
+    settings = Settings(data=data, host=host, port=port, **from_file | from_options)
 
     def announce(addresses: Sequence[str]) -> None:
         click.echo(f"holdfast is listening on {', '.join(addresses)}, data in {data.resolve()}")
