@@ -13,6 +13,7 @@ from holdfast.cli.record_format import to_time
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.producer import Producer
+from holdfast.records.batch import Codec
 from holdfast.records.record import Record
 from tests.cli.commands import SECONDS_MAX, Command
 from tests.process import HoldfastProcess
@@ -29,8 +30,8 @@ TEN = {
 
 @pytest.fixture
 def filled(cluster: Cluster, topic: str) -> str:
-    """A topic of two partitions with five records each, a second apart."""
-    Producer(cluster, topic).send(TEN)
+    """A topic of two partitions with five records each, a second apart, in a codec that kafka-python cannot read."""
+    Producer(cluster, topic, codec=Codec.ZSTD).send(TEN)
     return topic
 
 
