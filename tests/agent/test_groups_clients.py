@@ -26,6 +26,7 @@ from tests.agent.groups.members import (
     Member,
     poll_until,
 )
+from tests.agent.raw import ListGroupsRequest, RawClient
 from tests.process import Broker, HoldfastProcess
 
 PARTITIONS = 6
@@ -182,8 +183,11 @@ def test_groups_are_spread_over_nodes_and_listed_once(tmp_path: Path, name: str)
             place = confluent_kafka.TopicPartition(name, 0, 7)
             moved = client.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])])
             assert moved[group].result(SECONDS_MAX).topic_partitions[0].error is None
-        listing = client.list_consumer_groups().result(SECONDS_MAX)
-        assert sorted(group.group_id for group in listing.valid) == groups
+        listed: list[str] = []
+        for broker in client.list_topics(timeout=SECONDS_MAX).brokers.values():
+            with RawClient(broker.port) as node:
+                listed += (group.group_id for group in node.call(ListGroupsRequest(version=4)).groups)
+        assert sorted(listed) == groups
         described = client.describe_consumer_groups(groups)
         nodes = {future.result(SECONDS_MAX).coordinator.id for future in described.values()}
         assert nodes == {1, 2, 3}
