@@ -10,7 +10,8 @@ from holdfast.cli.lab_explore import explore as explore_command
 from holdfast.errors import UsageError
 from holdfast.lab.explore import Found, Part, Run, Search, explore, explore_part, replay, run_seed
 from holdfast.lab.oracle import Oracle
-from holdfast.lab.schedule import Scheduler, setting_of
+from holdfast.lab.schedule import Scheduler
+from holdfast.lab.setting import setting_of
 from holdfast.rules.entry import Entry
 from holdfast.rules.transaction import Outcome
 

@@ -7,6 +7,7 @@ that is out of date.
 """
 
 from dataclasses import dataclass
+from operator import is_
 
 from holdfast.rules import removal_leader, removal_replica
 from holdfast.rules.coordinated_policy import RemovalRecord
@@ -173,14 +174,25 @@ class Coordination:
     def converge(self, now_ms: int) -> None:
         """Rounds of the rightful leader over a wire without faults, until nobody learns anything new."""
         for _ in range(ROUNDS_MAX):
-            before = {id_: node.state for id_, node in self.nodes.items()}
+            before = [node.state for node in self.nodes.values()]
             for id_ in self.leaders():
                 self.read_membership(id_, now_ms)
                 self.collect(id_, now_ms)
             while self.wire:
                 self.deliver(0, now_ms)
-            if before == {id_: node.state for id_, node in self.nodes.items()}:
+            now = [node.state for node in self.nodes.values()]
+            if self._at_one(now) or all(map(is_, before, now)):
                 return
+
+    def _at_one(self, states: list[ReplicaState]) -> bool:
+        """One leader has heard from all, and all have its values."""
+        leaders = [self.nodes[id_].leader for id_ in self.leaders()]
+        return (
+            len(leaders) == 1
+            and leaders[0] is not None
+            and not leaders[0].missing
+            and all(state.may_copy and state.removable == leaders[0].removable for state in states)
+        )
 
     def _send(self, messages: tuple[Message, ...], now_ms: int) -> None:
         """Put messages on the wire; those of a node to itself arrive at once."""

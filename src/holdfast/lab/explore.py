@@ -11,11 +11,13 @@ from holdfast.lab import steps
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.partition import StepError
 from holdfast.lab.guards import without
-from holdfast.lab.invariants import Checker, Violation
-from holdfast.lab.schedule import RETENTION_MS, Scheduler, Setting, setting_of
+from holdfast.lab.invariants import Checker
+from holdfast.lab.schedule import Scheduler
+from holdfast.lab.setting import RETENTION_MS, Setting, setting_of
+from holdfast.lab.violation import Violation
 from holdfast.rules.transaction import Outcome
 
-REST_ROUNDS = 3
+REST_ROUNDS = 2
 PART_SEEDS = 100
 
 

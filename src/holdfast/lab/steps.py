@@ -215,3 +215,17 @@ Step = (
     | BackUp
     | PutBack
 )
+
+LEAVES_LOGS_ALONE = (
+    Begin,
+    Advance,
+    BackUp,
+    Exchange,
+    Collect,
+    ReadMembership,
+    Deliver,
+    Lose,
+    Repeat,
+    Talk,
+)
+"""After these every replica holds what it held before."""

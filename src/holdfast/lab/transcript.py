@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.lab import steps
 from holdfast.lab.explore import Found
-from holdfast.lab.schedule import Setting
+from holdfast.lab.setting import Setting
 from holdfast.rules.transaction import Outcome
 
 

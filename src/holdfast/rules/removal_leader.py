@@ -122,7 +122,7 @@ def receive(
 
 def change_membership(state: LeaderState, membership: Membership) -> tuple[LeaderState, tuple[Message, ...]]:
     """Take a recorded change: who left stops counting at once, who joined counts at once, as unreported."""
-    if fencing.stale_membership(membership.version, state.membership.version):
+    if membership.version <= state.membership.version:
         return state, ()
     kept = {member.id: member for member in state.membership.replicas if member in membership}
     heard = {id_: heard for id_, heard in state.heard.items() if id_ in kept}
@@ -140,7 +140,7 @@ def _hear(
         return state, ()
     heard = {**state.heard, member.id: _heard(report, before, now_ms)}
     removable = state.removable.raised(report.removable)
-    if state.may_decide:
+    if state.may_decide and (before is None or before.cleaned != report.cleaned):
         removable = _recompute(removable, heard, state.membership)
     everyone = removable != state.removable or before is None
     state = replace(state, heard=heard, removable=removable)
