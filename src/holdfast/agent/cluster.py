@@ -7,6 +7,7 @@ from holdfast.agent.catalog import Catalog, check_name
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
 from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.expiry import Expiry
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
@@ -57,7 +58,15 @@ class Cluster:
         self.groups = Coordinator(
             self.plane, self.commits, limits=settings.groups, now_ms=monotonic_ms, wall_ms=wall_clock_ms
         )
+        self.expiry = Expiry(
+            self.plane,
+            self.catalog,
+            self.commits,
+            interval_seconds=settings.expire_seconds,
+            now_ms=wall_clock_ms,
+        )
         self.commits.start()
+        self.expiry.start()
 
     async def create_topic(
         self,
@@ -93,17 +102,16 @@ class Cluster:
                 raise InvalidPartitions(f"{partitions} partitions: a topic has at least one")
             if partitions > PARTITIONS_MAX:
                 raise PolicyViolation(f"{partitions} partitions: {PARTITIONS_MAX} at most, as in Kafka")
-            assignment = self._assign(partitions, replication_factor)
+            assignment = self.assign(partitions, replication_factor, first=len(self.catalog.all()))
         return TopicCreated(name, uuid4(), assignment, check_configs(configs))
 
-    def _assign(self, partitions: int, replication_factor: int) -> list[list[int]]:
-        """Replicas for each partition, the leaders spread over the nodes."""
+    def assign(self, partitions: int, replication_factor: int, *, first: int) -> list[list[int]]:
+        """Replicas for each partition, the leaders spread over the nodes; `first` says where to begin."""
         nodes = sorted(self.catalog.in_sync)
         if replication_factor == -1:
             replication_factor = min(REPLICAS_DEFAULT_MAX, len(nodes))
         if not 0 < replication_factor <= len(nodes):
             raise InvalidReplicationFactor(f"{replication_factor} replicas on {len(nodes)} nodes in sync")
-        first = len(self.catalog.all())
         return [
             [nodes[(first + partition + replica) % len(nodes)] for replica in range(replication_factor)]
             for partition in range(partitions)
@@ -116,6 +124,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Commit what is queued, then close everything."""
+        await self.expiry.stop()
         await self.commits.stop()
         self.stores.close()
         self.plane.close()

@@ -29,5 +29,7 @@ class Settings:
     """What a consumer may note beside a position; Kafka's default."""
     groups: GroupLimits = field(default_factory=GroupLimits)
     """Bounds on consumer groups and their members."""
+    expire_seconds: float = 300.0
+    """How often records that are past their topic's retention are looked for; Kafka's default."""
     stop_seconds_max: float = 5.0
     """How long a stop waits for requests under way."""
