@@ -4,8 +4,14 @@ from typing import Any
 from uuid import UUID
 
 from tests.agent.raw import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
     FetchRequest,
+    IncrementalAlterConfigsRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
@@ -99,6 +105,111 @@ def create_topic(
         version=version,
     )
     return CreateTopicsRequest(topics=[created], timeout_ms=1000, validate_only=False, version=version)
+
+
+def delete_topics(*topics: str | UUID, version: int = 6) -> Any:
+    """Topics by name, or from v6 on by id."""
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=list(topics), timeout_ms=1000, version=version)
+    wanted = [
+        DeleteTopicsRequest.DeleteTopicState(**{"name": None, **named(topic, "name")}, version=version)
+        for topic in topics
+    ]
+    return DeleteTopicsRequest(topics=wanted, timeout_ms=1000, version=version)
+
+
+def create_partitions(
+    *topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False, version: int = 3
+) -> Any:
+    """Topics with the count that they shall have and, perhaps, nodes for the new partitions."""
+    wanted: Any = CreatePartitionsRequest.CreatePartitionsTopic
+
+    def assigned(nodes: list[int]) -> Any:
+        return wanted.CreatePartitionsAssignment(broker_ids=nodes, version=version)
+
+    growing = [
+        wanted(
+            name=name,
+            count=count,
+            assignments=None if chosen is None else [assigned(nodes) for nodes in chosen],
+            version=version,
+        )
+        for name, count, chosen in topics
+    ]
+    return CreatePartitionsRequest(
+        topics=growing, timeout_ms=1000, validate_only=validate_only, version=version
+    )
+
+
+def delete_records(topic: str, offsets: dict[int, int], *, version: int = 2) -> Any:
+    """New log starts of partitions of one topic."""
+    wanted: Any = DeleteRecordsRequest.DeleteRecordsTopic
+    partitions = [
+        wanted.DeleteRecordsPartition(partition_index=partition, offset=offset, version=version)
+        for partition, offset in offsets.items()
+    ]
+    topics = [wanted(name=topic, partitions=partitions, version=version)]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=1000, version=version)
+
+
+def describe_configs(
+    *resources: tuple[int, str, list[str] | None],
+    synonyms: bool = False,
+    documentation: bool = False,
+    version: int = 4,
+) -> Any:
+    """Resources by type and name, with the configs wanted of each."""
+    wanted: Any = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            wanted(resource_type=kind, resource_name=name, configuration_keys=keys, version=version)
+            for kind, name, keys in resources
+        ],
+        include_synonyms=synonyms,
+        include_documentation=documentation,
+        version=version,
+    )
+
+
+def alter_configs(
+    *resources: tuple[int, str, list[tuple[str, str | None]]], validate_only: bool = False, version: int = 2
+) -> Any:
+    """Resources by type and name, with all configs that each shall have."""
+    wanted: Any = AlterConfigsRequest.AlterConfigsResource
+    changed = [
+        wanted(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                wanted.AlterableConfig(name=key, value=value, version=version) for key, value in configs
+            ],
+            version=version,
+        )
+        for kind, name, configs in resources
+    ]
+    return AlterConfigsRequest(resources=changed, validate_only=validate_only, version=version)
+
+
+def change_configs(
+    *resources: tuple[int, str, list[tuple[str, int, str | None]]],
+    validate_only: bool = False,
+    version: int = 1,
+) -> Any:
+    """Resources by type and name, with config, operation and value of each change."""
+    wanted: Any = IncrementalAlterConfigsRequest.AlterConfigsResource
+    changed = [
+        wanted(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                wanted.AlterableConfig(name=key, config_operation=operation, value=value, version=version)
+                for key, operation, value in changes
+            ],
+            version=version,
+        )
+        for kind, name, changes in resources
+    ]
+    return IncrementalAlterConfigsRequest(resources=changed, validate_only=validate_only, version=version)
 
 
 def list_offsets(topic: str, times: dict[int, int], *, version: int = 7) -> Any:

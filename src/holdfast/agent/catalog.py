@@ -41,6 +41,10 @@ class Catalog:
         """The topic of that name, if there is one."""
         return self._by_name.get(name)
 
+    def find_id(self, topic_id: UUID) -> Topic | None:
+        """The topic of that id, if there is one."""
+        return self._by_id.get(topic_id)
+
     def get(self, name: str | UUID) -> Topic:
         """The topic of that name or id; raises the error that clients expect for either."""
         if isinstance(name, UUID):

@@ -11,6 +11,7 @@ from holdfast.agent.registry import APIS
 from tests.agent import requests
 from tests.agent.batches import NOW_MS, batch
 from tests.agent.handlers.group_checks import GROUP_CHECKS
+from tests.agent.handlers.topic_checks import TOPIC_CHECKS
 from tests.agent.raw import (
     ApiVersionsRequest,
     DescribeClusterRequest,
@@ -315,6 +316,7 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     75: check_describe_topic_partitions,
     43: check_elect_leaders,
     **GROUP_CHECKS,
+    **TOPIC_CHECKS,
 }
 
 
