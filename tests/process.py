@@ -25,13 +25,13 @@ class Broker(Protocol):
 class HoldfastProcess:
     """`holdfast up` on one data directory; may be started again after a stop or a kill."""
 
-    def __init__(self, data: Path, *options: str, port: int = 0) -> None:
+    def __init__(self, data: Path, *options: str, port: int = 0, log: Path | None = None) -> None:
         self.data = data
         self.port = port
         self.announcement = ""
         self._options = options
         self._process: subprocess.Popen[str] | None = None
-        self._errors = data.parent / f"{data.name}.stderr"
+        self._errors = log or data.parent / f"{data.name}.stderr"
 
     def __enter__(self) -> "HoldfastProcess":
         self.start()
