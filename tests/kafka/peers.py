@@ -83,6 +83,15 @@ class Peers:
             self._await(peer, find, lambda answer: not _codes(answer))
             self._await(peer, requests.fetch_offset(group, "none", version=5), lambda a: not _codes(a))
 
+    def await_partitions(self, peer: Peer, name: str, count: int) -> None:
+        """Return when all of the topic's partitions have leaders."""
+        wanted = requests.metadata(name, version=12, create=False)
+        self._await(
+            peer,
+            wanted,
+            lambda answer: _leaders_are_known(answer) and len(answer["topics"][0]["partitions"]) == count,
+        )
+
     def differences(self, make: Make, *arguments: Any, ignoring: str = "") -> list[str]:
         """Ask both what `make(peer, *arguments)` says, and name each field in which they differ."""
         answers = (peer.ask(make(peer, *arguments)) for peer in (self.holdfast, self.kafka))
@@ -146,7 +155,7 @@ def _place(element: Any) -> tuple[str, int]:
     if not isinstance(element, dict):
         return ("", 0)
     number: int = element["partition_index"] if "partition_index" in element else element.get("index", 0)
-    return (str(element.get("name")), number)
+    return (str(element.get("name") or element.get("resource_name")), number)
 
 
 def _differences(path: str, ours: Any, theirs: Any) -> Iterator[str]:

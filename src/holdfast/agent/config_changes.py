@@ -64,7 +64,7 @@ async def alter_resources(
     version: int = request.API_VERSION
     named = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     responses = []
-    for key, resource in dict(zip(named, request.resources, strict=True)).items():
+    for key, resource in zip(named, request.resources, strict=True):
         code, message = 0, None
         try:
             if named.count(key) > 1:

@@ -33,9 +33,7 @@ async def describe_configs(agent: Agent, request: Any) -> Any:
         try:
             keys = resource.configuration_keys
             configs = [
-                _config(entry, request)
-                for entry in _find(agent, resource)
-                if keys is None or entry.name in keys
+                _config(entry, request) for entry in _find(agent, resource) if not keys or entry.name in keys
             ]
         except HoldfastError as refusal:
             code, message = refusal.kafka_code, str(refusal)
