@@ -17,6 +17,10 @@ class Broker(Protocol):
     """What clients need of a broker, be it Holdfast or Apache Kafka."""
 
     @property
+    def _has_several_nodes(self) -> bool:
+        return len(self.announcement.split(":")) > 2
+
+    @property
     def bootstrap(self) -> str:
         """The address for clients."""
         ...
@@ -42,6 +46,10 @@ class HoldfastProcess:
             self.kill()
 
     @property
+    def _has_several_nodes(self) -> bool:
+        return len(self.announcement.split(":")) > 2
+
+    @property
     def bootstrap(self) -> str:
         """The address for clients."""
         return f"127.0.0.1:{self.port}"
@@ -58,8 +66,11 @@ class HoldfastProcess:
         return self._errors.read_text() if self._errors.exists() else ""
 
     def start(self) -> None:
-        """Start it and wait until it has said that it listens; a restart keeps the port."""
-        listen = f"127.0.0.1:{self.port}"
+        """Start it and wait until it has said that it listens.
+
+        A restart keeps the port of a single node; several would need the ports behind it, which may be taken.
+        """
+        listen = f"127.0.0.1:{0 if self._has_several_nodes else self.port}"
         command = [sys.executable, "-m", "holdfast", "up", "--data", str(self.data), "--listen", listen]
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(
