@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
-from confluent_kafka.admin import AdminClient
-
 import kafka
+from confluent_kafka.admin import AdminClient
 
 SECONDS_MAX = 20.0
 

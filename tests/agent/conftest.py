@@ -4,11 +4,10 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
     import kafka.protocol.admin
     import kafka.protocol.consumer
     import kafka.protocol.metadata
     import kafka.protocol.producer
-
-    import kafka
 
 assert kafka

@@ -12,15 +12,15 @@ from typing import Any
 
 import aiokafka
 import confluent_kafka
+import kafka
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
+from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
 
-import kafka
-from kafka import errors as kafka_errors
 from tests.agent.clients import (
     CLIENTS,
     CODECS,

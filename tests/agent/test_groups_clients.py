@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import kafka
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 
-import kafka
-from kafka import errors as kafka_errors
 from tests.agent.groups.members import (
     AiokafkaMember,
     ConfluentMember,

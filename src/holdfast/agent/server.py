@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -75,7 +76,10 @@ async def _open(agent: Agent, scratch: bytearray) -> asyncio.Server:
         port += agent.node_id - 1
     try:
         server = await loop.create_server(lambda: Connection(agent, scratch), host, port, backlog=1024)
-    except (OSError, OverflowError) as failure:
-        raise UsageError(f"cannot listen on {host}:{port}: {failure}") from failure
+    except OSError as failure:
+        why = os.strerror(failure.errno) if failure.errno else failure
+        raise UsageError(f"cannot listen on {host}:{port}: {why}") from failure
+    except OverflowError as failure:
+        raise UsageError(f"node {agent.node_id} would listen on port {port}, and 65535 is the last") from failure
     agent.port = server.sockets[0].getsockname()[1]
     return server

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import aiokafka
 import confluent_kafka
-
 import kafka
 
 SECONDS_MAX = 30.0
