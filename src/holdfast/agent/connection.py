@@ -5,8 +5,10 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.registry import APIS, Api, Payload, Request
 from holdfast.agent.wire import Reader
 from holdfast.errors import HoldfastError, InvalidRequest
@@ -19,6 +21,7 @@ logger = logging.getLogger(__name__)
 REQUEST_BYTES_MAX = 100 * 1024 * 1024
 REQUESTS_WAITING_MAX = 64
 ANSWERS_DUE_MAX = 256
+SMALL_BYTES = 4096
 BYTES_WAITING_MAX = 8 * 1024 * 1024
 SCRATCH_BYTES = 256 * 1024
 BODY_BYTES_FIRST = 256 * 1024
@@ -52,6 +55,8 @@ class Connection(asyncio.BufferedProtocol):
         self._answers: deque[list[Payload | None]] = deque()
         self._overlapping = False
         self._tasks: set[asyncio.Future[Payload]] = set()
+        self._flush_is_due = False
+        self._loop = asyncio.get_running_loop()
         self._reading = True
         self._writable = True
         self._draining = False
@@ -220,6 +225,9 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("request %d v%d failed", request.key, request.version)
             self._refuse("internal error")
             return
+        if isinstance(result, Deferred):
+            result.listen(partial(self._settle_later, answer, request))
+            return
         if not isinstance(result, Awaitable):
             self._settle(answer, request, result)
             return
@@ -242,6 +250,22 @@ class Connection(asyncio.BufferedProtocol):
             logger.error("request %d v%d failed", request.key, request.version, exc_info=failure)
         self._refuse(str(failure))
 
+    def _settle_later(self, answer: list[Payload | None], request: Request, outcome: Outcome) -> None:
+        """Answers of one commit come in one burst: they are sent together, when all of them are there."""
+        if isinstance(outcome, HoldfastError):
+            self._refuse(str(outcome))
+            return
+        self._agent.counters.answer_bytes[request.key] += sum(map(len, outcome))
+        answer[0] = outcome
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush_and_pump)
+
+    def _flush_and_pump(self) -> None:
+        self._flush_is_due = False
+        self._flush()
+        self._pump()
+
     def _settle(self, answer: list[Payload | None], request: Request, payload: Payload) -> None:
         self._agent.counters.answer_bytes[request.key] += sum(map(len, payload))
         answer[0] = payload
@@ -249,22 +273,26 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send the answers that are next in order."""
-        while self._answers and self._answers[0][0] is not None:
-            payload = self._answers.popleft()[0]
-            if self._transport is None or not payload:
+        ready: list[bytes | bytearray] = []
+        while self._answers and (payload := self._answers[0][0]) is not None:
+            self._answers.popleft()
+            ready += payload
+        # Joining would copy megabytes; several small sends would cost a system call each.
+        small: list[bytes | bytearray] = []
+        for buffer in ready:
+            if len(buffer) < SMALL_BYTES:
+                small.append(buffer)
                 continue
-            # Joining would copy megabytes; several small sends would cost a system call each.
-            small = b""
-            for buffer in payload:
-                if len(buffer) < 4096:
-                    small += buffer
-                    continue
-                self._transport.write(small)
-                # A view: asyncio cuts off what the socket takes, and must not copy the rest for that.
-                self._transport.write(memoryview(buffer))
-                small = b""
-            if small:
-                self._transport.write(small)
+            # A view: asyncio cuts off what the socket takes, and must not copy the rest for that.
+            self._write(b"".join(small))
+            self._write(memoryview(buffer))
+            small.clear()
+        self._write(b"".join(small))
+
+    def _write(self, data: bytes | memoryview) -> None:
+        # It may have broken in the middle of an answer.
+        if self._transport is not None and data:
+            self._transport.write(data)
 
     def pause_writing(self) -> None:
         """Part of the protocol of asyncio: the client does not read its answers."""

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
@@ -14,6 +15,8 @@ from holdfast.errors import StorageUnavailable
 logger = logging.getLogger(__name__)
 
 COMMIT_BYTES_MAX = 32 * 1024 * 1024
+
+Deliver = Callable[[object], None]
 
 
 class GroupCommit:
@@ -36,7 +39,7 @@ class GroupCommit:
         self._on_committed = on_committed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
-        self._queue: list[tuple[Write, asyncio.Future[object]]] = []
+        self._queue: list[tuple[Write, Deliver]] = []
         self._queued_bytes = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -50,14 +53,18 @@ class GroupCommit:
     def submit(self, write: Write) -> "asyncio.Future[object]":
         """Queue a write; the future has its answer once it is durable."""
         future: asyncio.Future[object] = self._loop.create_future()
-        with self._changed:
-            if self._stopping:
-                future.set_exception(StorageUnavailable("shutting down: send it again to the next process"))
-                return future
-            self._queue.append((write, future))
-            self._queued_bytes += write.size_bytes
-            self._changed.notify()
+        self.submit_to(write, partial(_resolve, future))
         return future
+
+    def submit_to(self, write: Write, deliver: Deliver) -> None:
+        """Queue a write; `deliver` is called in the event loop with its answer, or the error that it met."""
+        with self._changed:
+            if not self._stopping:
+                self._queue.append((write, deliver))
+                self._queued_bytes += write.size_bytes
+                self._changed.notify()
+                return
+        deliver(StorageUnavailable("shutting down: send it again to the next process"))
 
     @property
     def has_room(self) -> bool:
@@ -107,8 +114,7 @@ class GroupCommit:
             # A write alone may be refused for many reasons; this one hits the whole group.
             if isinstance(committed.answers[0], StorageUnavailable):
                 self._counters.commit_failures += 1
-            futures = [future for _, future in group]
-            self._loop.call_soon_threadsafe(self._deliver, futures, committed)
+            self._loop.call_soon_threadsafe(self._deliver, group, committed)
 
     def _commit(self, writes: list[Write]) -> Committed:
         try:
@@ -119,7 +125,7 @@ class GroupCommit:
             error = StorageUnavailable("internal error: the log of the agent has the traceback")
             return Committed(answers=[error] * len(writes), appended=[])
 
-    def _take(self) -> list[tuple[Write, asyncio.Future[object]]]:
+    def _take(self) -> list[tuple[Write, Deliver]]:
         """The head of the queue, up to the size of one frame."""
         count = 0
         taken_bytes = 0
@@ -133,16 +139,20 @@ class GroupCommit:
         self._queued_bytes -= sum(write.size_bytes for write, _ in group)
         return group
 
-    def _deliver(self, futures: list["asyncio.Future[object]"], committed: Committed) -> None:
+    def _deliver(self, group: list[tuple[Write, Deliver]], committed: Committed) -> None:
         self._on_committed(committed)
-        for future, answer in zip(futures, committed.answers, strict=True):
-            if future.cancelled():
-                continue
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
+        for (_, deliver), answer in zip(group, committed.answers, strict=True):
+            deliver(answer)
         if self.has_room and self._waiting_for_room:
             callbacks, self._waiting_for_room = self._waiting_for_room, {}
             for callback in callbacks:
                 callback()
+
+
+def _resolve(future: "asyncio.Future[object]", answer: object) -> None:
+    if future.cancelled():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -13,6 +13,7 @@ from holdfast.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
+    from holdfast.agent.deferred import Deferred
 
 Payload = Sequence[bytes | bytearray]
 """A framed answer, ready for the socket; empty: this request gets none."""
@@ -50,7 +51,7 @@ class Api:
         return version >= self.flexible_since
 
 
-Handler = Callable[["Agent", Request], "Payload | Awaitable[Payload]"]
+Handler = Callable[["Agent", Request], "Payload | Deferred | Awaitable[Payload]"]
 MessageHandler = Callable[..., Awaitable[Any]]
 
 APIS: dict[int, Api] = {}
@@ -65,7 +66,7 @@ def serves_bytes(
     advertised_first: int | None = None,
     may_overlap: bool = False,
 ) -> Callable[[Handler], Handler]:
-    """Register a function that reads the request's bytes and gives the framed answer, or an awaitable."""
+    """Register a function that reads the request's bytes and gives the framed answer, now or later."""
 
     def register(serve: Handler) -> Handler:
         assert key not in APIS, f"API key {key} is served twice"

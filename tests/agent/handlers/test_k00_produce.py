@@ -1,7 +1,6 @@
 """Produce by hand-written code, against kafka-python's and aiokafka's classes, and its refusals."""
 
-import asyncio
-from collections.abc import Awaitable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agent.catalog import check_partition
+from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.handlers.k00_produce import produce
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
@@ -36,7 +36,7 @@ class Desk:
         self.writes: list[AppendBatch] = []
         self.settings = Settings(data=None)  # type: ignore[arg-type]
         self.node_id = 1
-        self.commits = SimpleNamespace(submit=self._submit)
+        self.commits = SimpleNamespace(submit_to=self._submit_to)
         self.catalog = SimpleNamespace(get=self._get)
         self._answers = iter(answers)
         self._topic = Topic(
@@ -53,15 +53,9 @@ class Desk:
             raise UnknownTopicId(f"no topic has id {name}")
         raise UnknownTopicOrPartition(f"no topic {name!r}")
 
-    def _submit(self, write: AppendBatch) -> "asyncio.Future[object]":
+    def _submit_to(self, write: AppendBatch, deliver: Callable[[object], None]) -> None:
         self.writes.append(write)
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        answer = next(self._answers)
-        if isinstance(answer, HoldfastError):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-        return future
+        deliver(next(self._answers))
 
     def check_leads(self, topic: Topic, partition: int) -> Partition:
         """It leads and holds all of them."""
@@ -82,12 +76,13 @@ def exchange(desk: Any, message: Any) -> bytes:
         body=memoryview(encoded)[header_bytes:],
     )
 
-    async def main() -> bytes:
-        payload = produce(desk, request)
-        assert isinstance(payload, Awaitable)
-        return b"".join(await payload)
-
-    answer = asyncio.run(main())
+    outcomes: list[Outcome] = []
+    deferred = produce(desk, request)
+    assert isinstance(deferred, Deferred)
+    deferred.listen(outcomes.append)
+    (payload,) = outcomes
+    assert not isinstance(payload, HoldfastError)
+    answer = b"".join(payload)
     assert int.from_bytes(answer[:4], "big") == len(answer) - 4
     return answer[4:]
 

@@ -8,12 +8,13 @@ Versions: v9 flexible; v13 names topics by id (KIP-516). v0 is advertised althou
 served: older librdkafka stops compressing otherwise (librdkafka #4956).
 """
 
-import asyncio
 import struct
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
@@ -50,37 +51,46 @@ class PartitionProduce:
     records: memoryview | None
 
 
+class ProduceAnswer(Deferred):
+    """Gathers what became of each batch, and is settled when the last one is known."""
+
+    __slots__ = ("_acks", "_due", "_outcomes", "_parts", "_request")
+
+    def __init__(self, request: Request, acks: int, parts: list[PartitionProduce]) -> None:
+        super().__init__()
+        self._request = request
+        self._acks = acks
+        self._parts = parts
+        self._outcomes: list[object] = [None] * len(parts)
+        self._due = len(parts)
+        if not parts:
+            self.settle(self._outcome_of_all())
+
+    def note(self, index: int, outcome: object) -> None:
+        """The batch of the request's `index`-th partition is stored or refused."""
+        self._outcomes[index] = outcome
+        self._due -= 1
+        if self._due == 0:
+            self.settle(self._outcome_of_all())
+
+    def _outcome_of_all(self) -> Outcome:
+        if self._acks != 0:
+            return _answer(self._request, self._parts, self._outcomes)
+        return next((each for each in self._outcomes if isinstance(each, HoldfastError)), ())
+
+
 @serves_bytes(0, first=3, last=13, flexible_since=FLEXIBLE_SINCE, advertised_first=0, may_overlap=True)
-def produce(agent: Agent, request: Request) -> "asyncio.Future[Payload]":
+def produce(agent: Agent, request: Request) -> Deferred:
     """Queue all batches now, in order; the answer follows when they are durable."""
     acks, parts = _read(request)
-    futures = [_submit(agent, acks, part) for part in parts]
-    answer: asyncio.Future[Payload] = asyncio.get_running_loop().create_future()
-    pending = sum(not future.done() for future in futures)
-
-    def finish() -> None:
-        # Asked of every future: asyncio complains of an exception that nobody has looked at.
-        failures = [failure for future in futures if (failure := future.exception()) is not None]
-        if answer.cancelled():
-            return
-        if acks != 0:
-            answer.set_result(_answer(agent, request, parts, futures))
-        elif failures:
-            answer.set_exception(failures[0])
+    answer = ProduceAnswer(request, acks, parts)
+    for index, part in enumerate(parts):
+        try:
+            write = _checked_write(agent, acks, part)
+        except HoldfastError as refusal:
+            answer.note(index, refusal)
         else:
-            answer.set_result(())
-
-    def count_down(_: "asyncio.Future[object]") -> None:
-        nonlocal pending
-        pending -= 1
-        if pending == 0:
-            finish()
-
-    if pending == 0:
-        finish()
-    for future in futures:
-        if not future.done():
-            future.add_done_callback(count_down)
+            agent.commits.submit_to(write, partial(answer.note, index))
     return answer
 
 
@@ -103,21 +113,16 @@ def _read(request: Request) -> tuple[int, list[PartitionProduce]]:
     return acks, parts
 
 
-def _submit(agent: Agent, acks: int, part: PartitionProduce) -> "asyncio.Future[object]":
-    try:
-        if acks not in (-1, 0, 1):
-            raise InvalidRequiredAcks(f"acks {acks}: -1, 0 and 1 are possible")
-        topic = agent.catalog.get(part.topic)
-        partition = agent.check_leads(topic, part.partition)
-        view = _check(agent, topic, part.records)
-    except HoldfastError as refusal:
-        refused: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        refused.set_exception(refusal)
-        return refused
+def _checked_write(agent: Agent, acks: int, part: PartitionProduce) -> AppendBatch:
+    if acks not in (-1, 0, 1):
+        raise InvalidRequiredAcks(f"acks {acks}: -1, 0 and 1 are possible")
+    topic = agent.catalog.get(part.topic)
+    partition = agent.check_leads(topic, part.partition)
+    view = _check(agent, topic, part.records)
     key = PartitionKey(topic.topic_id, part.partition)
     stamp_time = topic.configs.get(TIMESTAMP_TYPE) == "LogAppendTime"
     in_sync_min = min_insync_replicas(topic, partition) if acks == -1 else 0
-    return agent.commits.submit(AppendBatch(key, view, agent.node_id, stamp_time, in_sync_min))
+    return AppendBatch(key, view, agent.node_id, stamp_time, in_sync_min)
 
 
 def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
@@ -159,9 +164,7 @@ def _is_whole(records: memoryview) -> bool:
     return len(records) >= HEADER_BYTES and BatchView(records).size_bytes <= len(records)
 
 
-def _answer(
-    agent: Agent, request: Request, parts: list[PartitionProduce], futures: list["asyncio.Future[object]"]
-) -> Payload:
+def _answer(request: Request, parts: list[PartitionProduce], outcomes: list[object]) -> Payload:
     version = request.version
     flexible = version >= FLEXIBLE_SINCE
     writer = Writer(flexible=flexible)
@@ -176,7 +179,7 @@ def _answer(
             writer.string(topic)
         writer.count(len(indexes))
         for index in indexes:
-            _write_partition(writer, version, parts[index].partition, futures[index])
+            _write_partition(writer, version, parts[index].partition, outcomes[index])
         writer.tags()
     writer.pack(_INT32, 0)
     writer.tags()
@@ -184,19 +187,16 @@ def _answer(
     return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, buffers))), *buffers]
 
 
-def _write_partition(writer: Writer, version: int, partition: int, future: "asyncio.Future[object]") -> None:
-    failure = future.exception()
+def _write_partition(writer: Writer, version: int, partition: int, outcome: object) -> None:
     message: str | None = None
-    if failure is None:
-        written = future.result()
-        assert isinstance(written, WrittenBatch)
-        writer.pack(_PARTITION_ANSWER, partition, 0, written.first_offset, written.timestamp_ms)
+    if isinstance(outcome, WrittenBatch):
+        writer.pack(_PARTITION_ANSWER, partition, 0, outcome.first_offset, outcome.timestamp_ms)
     else:
-        code = failure.kafka_code if isinstance(failure, HoldfastError) else HoldfastError.kafka_code
-        message = str(failure)
-        writer.pack(_PARTITION_ANSWER, partition, code, -1, -1)
+        assert isinstance(outcome, HoldfastError), outcome
+        message = str(outcome)
+        writer.pack(_PARTITION_ANSWER, partition, outcome.kafka_code, -1, -1)
     if version >= 5:
-        writer.pack(_INT64, 0 if failure is None else -1)
+        writer.pack(_INT64, -1 if message is not None else 0)
     if version >= 8:
         writer.count(0)
         writer.string(message)
