@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 TRIM_ROWS_MAX = 1000
 """Rows that are deleted in one step: commits wait for it."""
 
+INTERVAL_SECONDS_MIN = 0.01
+
 PAGE_BYTES_MAX = 1 << 62
 
 
@@ -89,7 +91,7 @@ class Expiry:
         self._plane = plane
         self._catalog = catalog
         self._commits = commits
-        self._interval_seconds = interval_seconds
+        self._interval_seconds = max(interval_seconds, INTERVAL_SECONDS_MIN)
         self._now_ms = now_ms
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
