@@ -94,7 +94,7 @@ class Committer:
         if not changes:
             return Committed(answers=answers, appended=[])
         lost = self._make_durable(bodies, changes)
-        self._tails.update(plan.tails)
+        self._tails.update(plan.settled_tails())
         ended = [
             PartitionKey(topic_id, partition)
             for topic_id, count in plan.topics.publish().items()

@@ -1,6 +1,7 @@
 """Planning one group commit: offsets are assigned here, on top of what the commits before it left behind."""
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -35,7 +36,7 @@ class Tail:
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
-    producers: dict[int, ProducerState]
+    producers: MutableMapping[int, ProducerState]
     start: int = 0
 
 
@@ -158,10 +159,20 @@ class CommitPlan:
         tail = self.tails.get(key)
         if tail is None:
             known = self._find_tail(key)
-            # A copy: if the commit fails, the tail of the last successful one must still be there.
-            tail = replace(known, producers=dict(known.producers))
+            # If the commit fails, the tail of the last successful one must still be there: what the plan changes
+            # lies over it. A copy would cost as much as the partition has had producers.
+            tail = replace(known, producers=ChainMap({}, known.producers))
             self.tails[key] = tail
         return tail
+
+    def settled_tails(self) -> dict[PartitionKey, Tail]:
+        """The tails once the plan is committed, for the next one to build on."""
+        for tail in self.tails.values():
+            if isinstance(tail.producers, ChainMap):
+                changed, known = tail.producers.maps
+                known.update(changed)
+                tail.producers = known
+        return self.tails
 
     def _place(self, key: PartitionKey, tail: Tail, view: BatchView, written: WrittenBatch) -> None:
         buffer = view.buffer
