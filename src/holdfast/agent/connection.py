@@ -159,13 +159,11 @@ class Connection(asyncio.BufferedProtocol):
             if key != API_VERSIONS and not api.first <= version <= api.last:
                 raise InvalidRequest(f"version {version} of request {key}")
             # The client id is a plain nullable string in every header version.
-            reader = Reader(memoryview(body)[_HEADER.size :], flexible=False)
+            reader = Reader(memoryview(body), flexible=False, position=_HEADER.size)
             client_id = reader.string()
-            rest = reader.rest()
             if api.is_flexible(version) and version <= api.last:
-                reader = Reader(rest, flexible=True)
-                reader.tags()
-                rest = reader.rest()
+                reader.skip_tags()
+            rest = reader.rest()
         except (struct.error, KeyError, InvalidRequest) as failure:
             self._refuse(f"a request that is not served: {failure!r}")
             return

@@ -7,7 +7,7 @@ what is built. Most handlers get and give kafka-python's message objects; the ho
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import InvalidRequest
 
@@ -21,8 +21,7 @@ Payload = Sequence[bytes | bytearray]
 _FRAME_HEAD = struct.Struct(">ii")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """One request as it came from the socket, header taken off."""
 
     key: int

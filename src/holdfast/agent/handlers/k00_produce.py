@@ -9,8 +9,9 @@ served: older librdkafka stops compressing otherwise (librdkafka #4956).
 """
 
 import struct
-from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
@@ -33,6 +34,7 @@ from holdfast.errors import (
 from holdfast.records.batch import HEADER_BYTES, MAGIC_AT, BatchView, validate
 from holdfast.rules.producer import WrittenBatch
 
+FIRST, LAST = 3, 13
 FLEXIBLE_SINCE = 9
 TOPIC_IDS_SINCE = 13
 OLD_MAGIC = (0, 1)
@@ -42,8 +44,7 @@ _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionProduce:
+class PartitionProduce(NamedTuple):
     """The batch for one partition, as it came."""
 
     topic: str | UUID
@@ -79,7 +80,7 @@ class ProduceAnswer(Deferred):
         return next((each for each in self._outcomes if isinstance(each, HoldfastError)), ())
 
 
-@serves_bytes(0, first=3, last=13, flexible_since=FLEXIBLE_SINCE, advertised_first=0, may_overlap=True)
+@serves_bytes(0, first=FIRST, last=LAST, flexible_since=FLEXIBLE_SINCE, advertised_first=0, may_overlap=True)
 def produce(agent: Agent, request: Request) -> Deferred:
     """Queue all batches now, in order; the answer follows when they are durable."""
     acks, parts = _read(request)
@@ -168,11 +169,11 @@ def _answer(request: Request, parts: list[PartitionProduce], outcomes: list[obje
     version = request.version
     flexible = version >= FLEXIBLE_SINCE
     writer = Writer(flexible=flexible)
-    by_topic: dict[str | UUID, list[int]] = {}
-    for index, part in enumerate(parts):
-        by_topic.setdefault(part.topic, []).append(index)
-    writer.count(len(by_topic))
-    for topic, indexes in by_topic.items():
+    topics = [
+        (topic, list(indexes)) for topic, indexes in groupby(range(len(parts)), lambda n: parts[n].topic)
+    ]
+    writer.count(len(topics))
+    for topic, indexes in topics:
         if isinstance(topic, UUID):
             writer.raw(topic.bytes)
         else:
@@ -188,16 +189,25 @@ def _answer(request: Request, parts: list[PartitionProduce], outcomes: list[obje
 
 
 def _write_partition(writer: Writer, version: int, partition: int, outcome: object) -> None:
-    message: str | None = None
     if isinstance(outcome, WrittenBatch):
         writer.pack(_PARTITION_ANSWER, partition, 0, outcome.first_offset, outcome.timestamp_ms)
-    else:
-        assert isinstance(outcome, HoldfastError), outcome
-        message = str(outcome)
-        writer.pack(_PARTITION_ANSWER, partition, outcome.kafka_code, -1, -1)
+        writer.raw(_TAIL_OF_STORED[version])
+        return
+    assert isinstance(outcome, HoldfastError), outcome
+    writer.pack(_PARTITION_ANSWER, partition, outcome.kafka_code, -1, -1)
+    writer.raw(_tail(version, log_start=-1, message=str(outcome)))
+
+
+def _tail(version: int, *, log_start: int, message: str | None) -> bytes:
+    """What follows a partition's offset and time."""
+    writer = Writer(flexible=version >= FLEXIBLE_SINCE)
     if version >= 5:
-        writer.pack(_INT64, -1 if message is not None else 0)
+        writer.pack(_INT64, log_start)
     if version >= 8:
         writer.count(0)
         writer.string(message)
     writer.tags()
+    return b"".join(writer.finish())
+
+
+_TAIL_OF_STORED = {version: _tail(version, log_start=0, message=None) for version in range(FIRST, LAST + 1)}
