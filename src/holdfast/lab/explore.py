@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from random import Random
 
+from holdfast.errors import OutcomeMissing
 from holdfast.lab import steps
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.partition import StepError
@@ -81,13 +83,16 @@ class Run:
 
     def take(self, step: steps.Step) -> Violation | None:
         """Take a step if the model allows it, and check."""
+        self.taken.append(step)
         try:
             self.model.apply(step)
+            return self.checker.check(step)
         except StepError:
+            self.taken.pop()
             # A leader that stops itself refuses the step, but has stopped.
             return self.checker.check(step) if self._halted() else None
-        self.taken.append(step)
-        return self.checker.check(step)
+        except OutcomeMissing as missing:
+            return Violation(invariant="halted", what=f"a pass or a reader had to stop: {missing}")
 
     def _halted(self) -> bool:
         return any(replica.halted is not None for replica in self.model.replicas.values())
@@ -158,7 +163,8 @@ def explore(search: Search, *, jobs: int = 1) -> Iterator[Part]:
     if jobs == 1 or len(parts) == 1:
         yield from map(explore_part, parts)
         return
-    with ProcessPoolExecutor(max_workers=min(jobs, len(parts))) as workers:
+    # Not by fork: whoever shows progress has threads.
+    with ProcessPoolExecutor(max_workers=min(jobs, len(parts)), mp_context=get_context("spawn")) as workers:
         yield from workers.map(explore_part, parts)
 
 

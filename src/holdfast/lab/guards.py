@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from holdfast.errors import UsageError
+from holdfast.lab.engines.replica import Replica
 from holdfast.rules import fencing, removal, removal_leader, survival
 from holdfast.rules.entry import Entry
 from holdfast.rules.grace import Coverage
@@ -21,6 +22,7 @@ from holdfast.rules.membership import ReplicaId
 from holdfast.rules.removal import UNREPORTED, Removable, Unreported
 from holdfast.rules.removal_replica import ReplicaState
 from holdfast.rules.survival import Forgettable
+from holdfast.rules.transaction import Instances, Outcome
 
 NOWHERE = 2**62
 
@@ -85,6 +87,10 @@ def _append_with_guesses(transactions: LogTransactions, entry: Entry) -> None:
     _append(transactions, entry)
 
 
+def _guess(instances: Instances, instance: int) -> Outcome:
+    return instances._outcomes.get(instance, Outcome.COMMITTED)
+
+
 _append = LogTransactions.append
 
 GUARDS: dict[str, Guard] = {
@@ -132,6 +138,10 @@ GUARDS: dict[str, Guard] = {
         holds="a log copied from a compacted one is known to lack records",
         removal=((ReplicaState, "copied_from", lambda self, source: self),),
     ),
+    "epochs": Guard(
+        holds="a copied log has its source's epoch history, not what is left of it in the batches",
+        removal=((Replica, "follow_epochs", lambda self, source: None),),
+    ),
     "grace": Guard(
         holds="consumers' grace runs from when every replica was clean, not from the local clean",
         removal=((survival, "forgettable", _grace_from_local_clean),),
@@ -153,6 +163,7 @@ GUARDS: dict[str, Guard] = {
         removal=(
             (LogTransactions, "append", _append_with_guesses),
             (LogTransactions, "require_decided", lambda self, end: None),
+            (Instances, "outcome", _guess),
         ),
     ),
 }

@@ -39,8 +39,9 @@ class RemovalChecker:
         """The first invariant that does not hold, if any."""
         if isinstance(step, steps.PutBack):
             self._put_back.add(step.replica)
-        elif isinstance(step, steps.Return | steps.Leave):
+        elif isinstance(step, steps.Return | steps.Leave) and step.replica in self._put_back:
             self._put_back.discard(step.replica)
+            self._states = []
         if self.coordination.history.current != self._lineage:
             self._begin_lineage()
         if self._news():

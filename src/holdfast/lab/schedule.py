@@ -137,6 +137,24 @@ class Scheduler:
         for number in self._one(self._live()):
             yield steps.Kill(number)
 
+    def lose_leader(self) -> Iterator[steps.Step]:
+        """A leader goes down with writes that nobody has acknowledged, maybe while another replica lags."""
+        rng = self.rng
+        leader = self.model.partition.leader_id
+        if leader is None:
+            return
+        if rng.random() < 0.6:
+            yield from self.lag()
+        for _ in range(rng.randint(1, 2)):
+            yield steps.Produce(rng.choice(KEYS), self._value(), None, False)
+        yield from (steps.Fetch(number, 1) for number in self._followers() if rng.random() < 0.2)
+        yield steps.Kill(leader)
+        yield from self._writes()
+        if rng.random() < 0.6:
+            yield from (steps.Clean(number) for number in self._live())
+            yield steps.AwaitIsr()
+            yield from self.lead()
+
     def come_back(self) -> Iterator[steps.Step]:
         for number in self._one([id_ for id_, replica in self.model.replicas.items() if not replica.alive]):
             yield steps.Return(number)
@@ -253,6 +271,7 @@ _OUTAGES: dict[Draw, float] = {
     Scheduler.churn: 2,
     Scheduler.clean: 6,
     Scheduler.kill: 2,
+    Scheduler.lose_leader: 2,
     Scheduler.come_back: 3,
     Scheduler.lag: 1,
     Scheduler.fetch: 4,

@@ -98,6 +98,8 @@ class Partition:
                 return False
         if batches is None or len(missing) <= batches:
             follower.log_end = leader.log_end
+        if self.coordination is not None:
+            follower.follow_epochs(leader)
         follower.learn_high_watermark(leader.high_watermark)
         if follower.log_end == leader.log_end:
             follower.caught_up(leader.last_stable_offset)
@@ -113,9 +115,15 @@ class Partition:
         if self.leader_id is None:
             return
         leader = self.leader
-        leader.learn_high_watermark(min(self.replicas[number].log_end for number in self.isr))
-        for number in self.isr:
-            self.replicas[number].learn_high_watermark(leader.high_watermark)
+        # A new leader knows nothing of a follower's log before its first fetch: it may have to truncate.
+        following = [self.replicas[number] for number in self.isr if self._follows(number)]
+        if len(following) == len(self.isr):
+            leader.learn_high_watermark(min(replica.log_end for replica in following))
+        for replica in following:
+            replica.learn_high_watermark(leader.high_watermark)
+
+    def _follows(self, number: int) -> bool:
+        return self.replicas[number].followed_epoch == self.leader_epoch
 
     def may_lead(self, number: int) -> bool:
         """In sync, up, and not stopped by itself."""
@@ -128,10 +136,27 @@ class Partition:
         self.leader_id = number
         self.leader_epoch += 1
         leader.followed_epoch = self.leader_epoch
-        while self.history and self.history[-1].offset >= leader.log_end:
-            self.history.pop()
+        self._adopt(leader)
         if self.coordination is not None:
             self.coordination.elect(number, now_ms)
+
+    def _adopt(self, leader: Replica) -> None:
+        """Make the history end as the leader's log does.
+
+        What only others had, and was never acknowledged, is lost. What the leader still has of an earlier epoch,
+        though a leader in between did not have it, counts again. Below the high watermark nothing changes.
+        """
+        known = {(entry.offset, entry.leader_epoch) for entry in self.history}
+        final = max(replica.high_watermark for replica in self.replicas.values())
+        extra: list[Entry] = []
+        for entry in reversed(leader.entries):
+            if entry.offset < final or (entry.offset, entry.leader_epoch) in known:
+                break
+            extra.insert(0, entry)
+        end = extra[0].offset if extra else leader.log_end
+        while self.history and self.history[-1].offset >= end:
+            self.history.pop()
+        self.history += extra
 
     def _leave_isr(self, replica: Replica, now_ms: int) -> None:
         """Out of the ISR, unless it is the last in it; a leader hands over to the lowest number in sync."""

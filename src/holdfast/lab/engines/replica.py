@@ -72,6 +72,14 @@ class Replica:
         active.batches += 1
         active.largest_timestamp_ms = max(active.largest_timestamp_ms, entry.timestamp_ms)
 
+    def follow_epochs(self, source: "Replica") -> None:
+        """Take over where the source's leader epochs began, as far as this log reaches.
+
+        The batches alone do not tell: compaction may have dropped the first ones of an epoch, and a leader that
+        believes in a later start keeps a returning replica from truncating what was never acknowledged.
+        """
+        self.epochs = [(epoch, start) for epoch, start in source.epochs if start < self.log_end]
+
     def entries_from(self, offset: int) -> list[Entry]:
         """What this log holds at and above `offset`, as a fetch answers it: holes are not marked."""
         index = len(self.entries)
