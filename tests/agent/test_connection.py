@@ -176,7 +176,7 @@ def test_pipelined_produce_requests_share_a_commit(tmp_path: Path) -> None:
         frames = len(store_of(agent).durable)
         message = requests.produce("t", {0: batch(b"more")})
         client.writer.write(b"".join(raw.encode(message, number) for number in range(2, 12)))
-        await until(lambda: len(agent.commits._queue) == 10)
+        await until(lambda: agent.commits.queued_writes == 10)
         store_of(agent).gate.set()
         answers = [await client.receive(message) for _ in range(11)]
         assert [base_offset(answer) for answer in answers] == list(range(11))
@@ -213,7 +213,7 @@ def test_full_commit_queue_stops_the_reading_and_room_resumes_it(tmp_path: Path)
         (connection,) = agent.connections
         await until(lambda: not connection._reading)
         assert not agent.commits.has_room
-        held = agent.commits._queued_bytes + connection._waiting_bytes
+        held = agent.commits.queued_bytes + connection._waiting_bytes
         assert held < 1_000_000 + connection_module.BYTES_WAITING_MAX + 3 * value_bytes
         store_of(agent).gate.set()
         answers = [await client.receive(message) for _ in range(count + 1)]
@@ -286,7 +286,7 @@ def test_batch_of_a_lost_connection_is_still_stored(tmp_path: Path) -> None:
         await hold_up_commits(agent, client)
         other = await AsyncRawClient.connect(agent.port)
         other.writer.write(raw.encode(requests.produce("t", {0: batch(b"lost")})))
-        await until(lambda: len(agent.commits._queue) == 1)
+        await until(lambda: agent.commits.queued_writes == 1)
         await other.close()
         store_of(agent).gate.set()
         await client.receive(requests.produce("t", {}))

@@ -123,6 +123,23 @@ def test_bug_in_one_commit_is_not_the_end(tmp_path: Path, caplog: pytest.LogCapt
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_bug_in_one_answer_costs_nobody_else_theirs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Writes of the same commit are answered although the first one's receiver fails."""
+
+    def fail(answer: object) -> None:
+        raise ZeroDivisionError
+
+    async def scenario(node: Node) -> None:
+        await hold_up(node)
+        node.commits.submit_to(append(b"a"), fail)
+        second = node.commits.submit(append(b"b"))
+        node.store.gate.set()
+        assert offset(await second) == 2
+
+    run(tmp_path, scenario)
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_room_is_announced_when_the_queue_drains(tmp_path: Path) -> None:
     """A full queue has no room; who asked to be told is told once."""
 

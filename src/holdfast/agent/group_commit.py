@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from queue import Empty, SimpleQueue
 
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 COMMIT_BYTES_MAX = 32 * 1024 * 1024
 
 Deliver = Callable[[object], None]
+Submitted = tuple[Write, Deliver]
 
 
 class GroupCommit:
@@ -39,9 +41,14 @@ class GroupCommit:
         self._on_committed = on_committed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
-        self._queue: list[tuple[Write, Deliver]] = []
-        self._queued_bytes = 0
-        self._changed = threading.Condition()
+        self._queue: SimpleQueue[Submitted | None] = SimpleQueue()
+        # Each is written by one thread only, so that none of them needs a lock.
+        self._bytes_submitted = 0
+        self._bytes_taken = 0
+        # What the last frame had no space for.
+        self._held_over: Submitted | None = None
+        # Whether None, which ends the queue, has been taken from it.
+        self._at_end = False
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
         self._waiting_for_room: dict[Callable[[], None], None] = {}
@@ -58,28 +65,26 @@ class GroupCommit:
 
     def submit_to(self, write: Write, deliver: Deliver) -> None:
         """Queue a write; `deliver` is called in the event loop with its answer, or the error that it met."""
-        with self._changed:
-            if not self._stopping:
-                self._queue.append((write, deliver))
-                self._queued_bytes += write.size_bytes
-                self._changed.notify()
-                return
-        deliver(StorageUnavailable("shutting down: send it again to the next process"))
+        if self._stopping:
+            deliver(StorageUnavailable("shutting down: send it again to the next process"))
+            return
+        self._bytes_submitted += write.size_bytes
+        self._queue.put((write, deliver))
 
     @property
     def has_room(self) -> bool:
         """Whether more may be submitted."""
-        return self._queued_bytes <= self._queue_bytes_max
+        return self.queued_bytes <= self._queue_bytes_max
 
     @property
     def queued_writes(self) -> int:
         """Writes that wait for the commit under way to end."""
-        return len(self._queue)
+        return self._queue.qsize() + (self._held_over is not None)
 
     @property
     def queued_bytes(self) -> int:
         """What they weigh."""
-        return self._queued_bytes
+        return self._bytes_submitted - self._bytes_taken
 
     @property
     def last_frame(self) -> int:
@@ -92,21 +97,14 @@ class GroupCommit:
 
     async def stop(self) -> None:
         """Commit what is queued, then end the thread."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
+        self._stopping = True
+        self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         # The thread's last deliveries were scheduled before it ended; let them run.
         await asyncio.sleep(0)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self._stopping:
-                    self._changed.wait()
-                if not self._queue:
-                    return
-                group = self._take()
+        while group := self._take():
             begun = time.perf_counter()
             committed = self._commit([write for write, _ in group])
             self._counters.commit_seconds.observe(time.perf_counter() - begun)
@@ -125,24 +123,34 @@ class GroupCommit:
             error = StorageUnavailable("internal error: the log of the agent has the traceback")
             return Committed(answers=[error] * len(writes), appended=[])
 
-    def _take(self) -> list[tuple[Write, Deliver]]:
-        """The head of the queue, up to the size of one frame."""
-        count = 0
+    def _take(self) -> list[Submitted]:
+        """All that is queued, up to the size of one frame; waits for the first, and is empty at the end."""
+        group: list[Submitted] = []
         taken_bytes = 0
-        for write, _ in self._queue:
-            taken_bytes += write.size_bytes
-            if count and taken_bytes > COMMIT_BYTES_MAX:
-                break
-            count += 1
-        group = self._queue[:count]
-        del self._queue[:count]
-        self._queued_bytes -= sum(write.size_bytes for write, _ in group)
+        submitted = self._held_over or (None if self._at_end else self._queue.get())
+        self._held_over = None
+        while submitted is not None:
+            taken_bytes += submitted[0].size_bytes
+            if group and taken_bytes > COMMIT_BYTES_MAX:
+                self._held_over = submitted
+                return group
+            group.append(submitted)
+            self._bytes_taken += submitted[0].size_bytes
+            try:
+                submitted = self._queue.get_nowait()
+            except Empty:
+                return group
+        self._at_end = True
         return group
 
-    def _deliver(self, group: list[tuple[Write, Deliver]], committed: Committed) -> None:
+    def _deliver(self, group: list[Submitted], committed: Committed) -> None:
         self._on_committed(committed)
-        for (_, deliver), answer in zip(group, committed.answers, strict=True):
-            deliver(answer)
+        for (write, deliver), answer in zip(group, committed.answers, strict=True):
+            try:
+                deliver(answer)
+            except Exception:
+                # A bug of ours in one answer must not cost the others theirs.
+                logger.exception("the answer to %s was not delivered", type(write).__name__)
         if self.has_room and self._waiting_for_room:
             callbacks, self._waiting_for_room = self._waiting_for_room, {}
             for callback in callbacks:
