@@ -119,6 +119,13 @@ def test_nothing_of_the_old_topic_is_in_the_new_one(node: Node) -> None:
     assert written.first_offset == 0
 
 
+def test_deleted_topics_leave_no_memory_behind(node: Node) -> None:
+    """A process in which topics come and go for a year does not grow."""
+    node.do(append(OLD, b"a"), append(OTHER, b"b"))
+    node.do(DeleteTopic(OLD.topic_id))
+    assert node.committer._tails.keys() == {OTHER}
+
+
 IN_FLIGHT: dict[str, Callable[[], Write]] = {
     "batch": lambda: append(OLD, b"late"),
     "idempotent batch": lambda: append(OLD, b"late", producer_id=7, base_sequence=1),

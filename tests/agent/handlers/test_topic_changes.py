@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.agent import Agent
+from holdfast.records.build import Record, build_batch
 from tests.agent import requests
 from tests.agent.batches import batch
 from tests.agent.serving import AsyncRawClient, serving
@@ -76,6 +77,26 @@ def test_times_within_a_batch_that_the_log_start_cuts(tmp_path: Path, kind: str)
             assert (await found_at(client, "t", -3))[1] == 3
             await client.call(requests.delete_records("t", {0: 3}))
             assert (await found_at(client, "t", 1))[1] == 3
+
+    run(main)
+
+
+def test_times_beyond_an_extent_that_the_log_start_cuts(tmp_path: Path) -> None:
+    """What the extent has of a time lies below the log start: the search goes on, and so does that for the latest."""
+
+    async def main() -> None:
+        async with talking(tmp_path) as (_, client, _):
+            await client.call(requests.create_topic("t"))
+            for times in ((90, 20), (10, 60), (60, 50)):
+                data = build_batch([Record(value=b"x", timestamp_ms=time) for time in times])
+                await client.call(requests.produce("t", {0: data}))
+            await client.call(requests.delete_records("t", {0: 1}))
+            assert await found_at(client, "t", 15) == (20, 1)
+            assert await found_at(client, "t", 40) == (60, 3)
+            assert await found_at(client, "t", 70) == (-1, -1)
+            assert await found_at(client, "t", -3) == (60, 3)
+            await client.call(requests.delete_records("t", {0: 5}))
+            assert await found_at(client, "t", -3) == (50, 5)
 
     run(main)
 
