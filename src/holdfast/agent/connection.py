@@ -161,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
             # The client id is a plain nullable string in every header version.
             reader = Reader(memoryview(body), flexible=False, position=_HEADER.size)
             client_id = reader.string()
-            if api.is_flexible(version) and version <= api.last:
+            if api.flexible_since <= version <= api.last:
                 reader.skip_tags()
             rest = reader.rest()
         except (struct.error, KeyError, InvalidRequest) as failure:

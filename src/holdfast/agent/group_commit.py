@@ -74,7 +74,7 @@ class GroupCommit:
     @property
     def has_room(self) -> bool:
         """Whether more may be submitted."""
-        return self.queued_bytes <= self._queue_bytes_max
+        return self._bytes_submitted - self._bytes_taken <= self._queue_bytes_max
 
     @property
     def queued_writes(self) -> int:

@@ -182,7 +182,9 @@ class CommitPlan:
         if written.timestamp_ms >= 0:
             stamp_log_append_time(buffer, view.position, timestamp_ms=written.timestamp_ms)
             max_timestamp = written.timestamp_ms
-        extent = self._extents.setdefault(key, _Extent(tail.end))
+        extent = self._extents.get(key)
+        if extent is None:
+            extent = self._extents[key] = _Extent(tail.end)
         extent.batches.append(memoryview(buffer)[view.position : view.position + view.size_bytes])
         extent.length_bytes += view.size_bytes
         extent.max_timestamp = max(extent.max_timestamp, max_timestamp)

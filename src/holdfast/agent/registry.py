@@ -41,13 +41,10 @@ class Api:
     last: int
     advertised_first: int
     flexible_since: int
+    """The first version with compact lengths and tagged fields."""
     serve: "Handler"
     may_overlap: bool
     """Whether it may start before earlier requests of its kind on the same connection are answered."""
-
-    def is_flexible(self, version: int) -> bool:
-        """Whether this version has compact lengths and tagged fields."""
-        return version >= self.flexible_since
 
 
 Handler = Callable[["Agent", Request], "Payload | Deferred | Awaitable[Payload]"]

@@ -5,7 +5,6 @@ import sqlite3
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from typing import Any
 from uuid import UUID
 
@@ -192,7 +191,7 @@ class FrameApplier:
         state = append_batch(state, epoch=change.producer_epoch, batch=batch)
         self._writer.execute(
             "INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?)",
-            (*key, state.epoch, json.dumps([astuple(batch) for batch in state.window])),
+            (*key, state.epoch, json.dumps(state.window)),
         )
 
     def _allot_producer_ids(self, change: ProducerIdsAllotted, places: Places) -> None:

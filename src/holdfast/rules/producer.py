@@ -5,6 +5,7 @@ behind, and throws that state away if their commit fails.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from holdfast.errors import InvalidProducerEpoch, OutOfOrderSequence
 
@@ -23,8 +24,7 @@ def sequence_after(sequence: int, count: int = 1) -> int:
     return (sequence + count) & SEQUENCE_LAST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenBatch:
+class WrittenBatch(NamedTuple):
     """A batch in the window: its sequence numbers, and where it lies in the log."""
 
     first_sequence: int

@@ -31,7 +31,14 @@ from holdfast.errors import (
     InvalidRequiredAcks,
     MessageTooLarge,
 )
-from holdfast.records.batch import HEADER_BYTES, MAGIC_AT, BatchView, validate
+from holdfast.records.batch import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    MAGIC_AT,
+    TRANSACTIONAL_BIT,
+    BatchView,
+    validate,
+)
 from holdfast.rules.producer import WrittenBatch
 
 FIRST, LAST = 3, 13
@@ -154,10 +161,10 @@ def _check_header(view: BatchView) -> None:
         )
     if view.producer_id >= 0 and (view.producer_epoch < 0 or view.base_sequence < 0):
         raise InvalidRecord("a producer id without an epoch or a sequence number")
-    if view.is_control:
-        raise InvalidRecord("control batches are not for clients to write")
-    if view.is_transactional:
-        raise InvalidRecord("transactions are not supported yet")
+    if view.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
+        raise InvalidRecord(
+            "control batches are not for clients to write, and transactions not supported yet"
+        )
 
 
 def _is_whole(records: memoryview) -> bool:
