@@ -141,6 +141,18 @@ def test_number_of_a_deleted_topic_is_not_given_again(applied: Applied) -> None:
     assert applied.plane.find_group_offsets("g") == []
 
 
+def test_deleted_topic_takes_no_more_changes(applied: Applied) -> None:
+    """Not even those that no partition is asked about; rows of it would stay for ever."""
+    applied.apply(TopicDeleted(TOPIC))
+    assert applied.plane.find_producers(TOPIC, 0) == {}
+    for change in (
+        GroupOffsetCommitted("g", TOPIC, 0, 5, -1, "", 1),
+        ProducerAdvanced(TOPIC, 0, 9, 0, 0, 0, 100, 100, -1),
+    ):
+        with pytest.raises(CommitRefused):
+            applied.apply(change)
+
+
 def test_trimming_looks_at_no_live_extent(applied: Applied, tmp_path: Path) -> None:
     """Its cost does not grow with the log: every table is searched by key."""
     from holdfast.control import sqlite_topics
