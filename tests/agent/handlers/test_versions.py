@@ -175,6 +175,8 @@ def check_create_topics(exchange: Exchange, version: int) -> None:
     assert (created.name, created.error_code, created.error_message) == (name, 0, None)
     if version >= 5:
         assert (created.num_partitions, created.replication_factor) == (3, 1)
+        configs = {config.name: (config.value, config.config_source) for config in created.configs}
+        assert configs["cleanup.policy"] == ("delete", 5)
     if version >= 7:
         assert created.topic_id == exchange.call(requests.metadata(name, version=10)).topics[0].topic_id
     again = exchange.call(requests.create_topic(name, version=version)).topics[0]

@@ -12,7 +12,9 @@ from uuid import UUID
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.config_view import describe_topic
 from holdfast.agent.registry import serves
+from holdfast.control.plane import Partition, Topic
 from holdfast.errors import (
     HoldfastError,
     InvalidReplicaAssignment,
@@ -21,6 +23,9 @@ from holdfast.errors import (
 )
 
 NO_TOPIC_ID = UUID(int=0)
+CONFIGS_SINCE = 5
+
+RESULT: Any = CreateTopicsResponse.CreatableTopicResult
 
 
 @serves(CreateTopicsRequest, first=2, last=7)
@@ -30,42 +35,59 @@ async def create_topics(agent: Agent, request: Any) -> Any:
     names = [topic.name for topic in request.topics]
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
-        code, message, topic_id = 0, None, NO_TOPIC_ID
-        replicas: list[list[int]] = []
+        code, message, created = 0, None, None
         try:
             if names.count(topic.name) > 1:
                 raise InvalidRequest(f"{topic.name!r} is named twice")
-            topic_id, replicas = await _create(agent, topic, validate_only=request.validate_only)
+            created = await _create(agent, topic, validate_only=request.validate_only)
         except HoldfastError as refusal:
             code, message = refusal.kafka_code, str(refusal)
         results.append(
-            CreateTopicsResponse.CreatableTopicResult(
+            RESULT(
                 name=topic.name,
-                topic_id=topic_id,
+                topic_id=created.topic_id if created else NO_TOPIC_ID,
                 error_code=code,
                 error_message=message,
                 topic_config_error_code=0,
-                num_partitions=len(replicas) or -1,
-                replication_factor=len(replicas[0]) if replicas else -1,
-                configs=[],
+                num_partitions=len(created.partitions) if created else -1,
+                replication_factor=len(created.partitions[0].replicas) if created else -1,
+                configs=_configs(agent, created, version) if created and version >= CONFIGS_SINCE else [],
                 version=version,
             )
         )
     return CreateTopicsResponse(throttle_time_ms=0, topics=results, version=version)
 
 
-async def _create(agent: Agent, topic: Any, *, validate_only: bool) -> tuple[UUID, list[list[int]]]:
-    """The topic's id and the replicas of its partitions."""
+async def _create(agent: Agent, topic: Any, *, validate_only: bool) -> Topic:
+    """The topic as it is, or would be."""
     cluster = agent.cluster
     configs = {config.name: config.value for config in topic.configs}
     placing: Any = {"replication_factor": topic.replication_factor, "assignment": _assignment(agent, topic)}
-    if validate_only:
-        planned = cluster.plan_topic(topic.name, topic.num_partitions, configs, **placing)
-        if agent.catalog.find(topic.name) is not None:
-            raise TopicAlreadyExists(f"topic {topic.name!r} exists already")
-        return planned.topic_id, planned.replicas
-    created = await cluster.create_topic(topic.name, topic.num_partitions, configs, **placing)
-    return created.topic_id, [list(partition.replicas) for partition in created.partitions]
+    if not validate_only:
+        return await cluster.create_topic(topic.name, topic.num_partitions, configs, **placing)
+    planned = cluster.plan_topic(topic.name, topic.num_partitions, configs, **placing)
+    if agent.catalog.find(topic.name) is not None:
+        raise TopicAlreadyExists(f"topic {topic.name!r} exists already")
+    partitions = [
+        Partition(replicas=tuple(nodes), leader=nodes[0], leader_epoch=0) for nodes in planned.replicas
+    ]
+    return Topic(
+        topic_id=planned.topic_id, name=topic.name, partitions=tuple(partitions), configs=planned.configs
+    )
+
+
+def _configs(agent: Agent, topic: Topic, version: int) -> list[Any]:
+    return [
+        RESULT.CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=False,
+            version=version,
+        )
+        for entry in describe_topic(topic, agent.settings)
+    ]
 
 
 def _assignment(agent: Agent, topic: Any) -> list[list[int]] | None:
