@@ -14,6 +14,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.cluster import Cluster
 from holdfast.agent.connection import SCRATCH_BYTES, Connection
 from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.memory import keep_freed_memory
 from holdfast.agent.settings import Settings
 from holdfast.errors import UsageError
 
@@ -35,6 +36,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; `on_ready` is called with the addresses once clients may connect."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    keep_freed_memory()
     directory = DataDirectory(settings.data, nodes=settings.nodes)
     try:
         cluster = Cluster(settings, directory)
@@ -80,6 +82,8 @@ async def _open(agent: Agent, scratch: bytearray) -> asyncio.Server:
         why = os.strerror(failure.errno) if failure.errno else failure
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from failure
     except OverflowError as failure:
-        raise UsageError(f"node {agent.node_id} would listen on port {port}, and 65535 is the last") from failure
+        raise UsageError(
+            f"node {agent.node_id} would listen on port {port}, and 65535 is the last"
+        ) from failure
     agent.port = server.sockets[0].getsockname()[1]
     return server
