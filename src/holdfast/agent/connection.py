@@ -142,13 +142,14 @@ class Connection(asyncio.BufferedProtocol):
                 return
             position += _SIZE.size
             here = min(size, end - position)
-            body = bytearray(min(size, max(here * BODY_GROWTH, BODY_BYTES_FIRST)))
-            body[:here] = self._scratch[position : position + here]
+            arrived = self._scratch[position : position + here]
             position += here
             if here < size:
-                self._body, self._body_bytes, self._body_filled = body, size, here
+                self._body = bytearray(min(size, max(here * BODY_GROWTH, BODY_BYTES_FIRST)))
+                self._body[:here] = arrived
+                self._body_bytes, self._body_filled = size, here
                 return
-            self._receive(body)
+            self._receive(bytearray(arrived))
         self._partial_size = bytes(self._scratch[position:end])
 
     def _receive(self, body: bytearray) -> None:
