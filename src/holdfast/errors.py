@@ -5,6 +5,7 @@
     ├── CorruptData                    bytes that are not what they claim to be, with the position
     │   ├── CorruptBatch               a Kafka record batch
     │   └── CorruptFrame               a journal frame
+    ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
     ├── DataDirectoryRefused           in use by another process, or of a newer format
@@ -98,6 +99,10 @@ class CorruptBatch(CorruptData):
 
 class CorruptFrame(CorruptData):
     """A journal frame fails its checks."""
+
+
+class FormatTooNew(HoldfastError):
+    """What lies on disk is sound, but this version does not understand it."""
 
 
 class StoreFailed(HoldfastError):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import CorruptFrame
+from holdfast.errors import CorruptFrame, FormatTooNew
+from holdfast.records.crc import crc32c
 from holdfast.store import journal
 from holdfast.store.journal import JournalHeader
 from tests.store.frames import CLUSTER
@@ -54,16 +55,29 @@ def test_an_unexpected_number_is_refused() -> None:
 def test_damage_in_the_middle_differs_from_a_torn_tail() -> None:
     """A whole frame behind the damaged one tells the two apart."""
     first, second = _frame(1, b"body", b"[]"), _frame(2, b"", b"[]")
-    assert journal.has_frame_after(first[:-1] + b"?" + second, 0)
-    assert not journal.has_frame_after(first[:-1], 0)
-    assert not journal.has_frame_after(first[:-1] + second[:-1], 0)
+    assert journal.has_frame_after(first[:-1] + b"?" + second, 0, 1)
+    assert not journal.has_frame_after(first[:-1], 0, 1)
+    assert not journal.has_frame_after(first[:-1] + second[:-1], 0, 1)
 
 
 def test_a_value_that_looks_like_a_frame_is_not_one() -> None:
     """Records may hold journal bytes; a torn frame around them is still a torn tail."""
     inner = _frame(9, b"", b"[]")
     outer = _frame(1, inner, b"[]")
-    assert not journal.has_frame_after(outer[:-1], 0)
+    assert not journal.has_frame_after(outer[:-1], 0, 1)
+    # Its header torn as well: a frame that could not come next does not count.
+    assert not journal.has_frame_after(b"????" + outer[4:-1], 0, 9)
+    assert journal.has_frame_after(b"????" + outer[4:-1], 0, 8)
+
+
+def test_a_newer_frame_is_never_taken_for_damage() -> None:
+    """Its header is sound: to cut it off would destroy what a newer Holdfast acknowledged."""
+    newer = bytearray(_frame(2, b"", b"[]"))
+    newer[4:6] = (journal.VERSION + 1).to_bytes(2, "big")
+    newer[28:32] = crc32c(newer[:28]).to_bytes(4, "big")
+    with pytest.raises(FormatTooNew, match="use a newer Holdfast"):
+        journal.read_frame(newer, 0)
+    assert journal.has_frame_after(b"????" + bytes(newer), 0, 1)
 
 
 def test_the_file_header_is_read_back_and_checked() -> None:

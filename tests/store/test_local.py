@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from holdfast.errors import StoreFailed
-from holdfast.store import footer, local
+from holdfast.records.crc import crc32c
+from holdfast.store import footer, journal, local
 from holdfast.store.footer import ExtentAppended
 from holdfast.store.local import LocalStore
 from holdfast.store.store import Checkpoint, Place, StoredFrame
@@ -243,6 +244,71 @@ def test_a_journal_without_a_header_holds_nothing(open_store: Open, tmp_path: Pa
     assert list(again.replay(None)) == [first]
     second = _append(again, 2)
     assert list(open_store().replay(None)) == [first, second]
+
+
+def test_a_journal_of_zeros_holds_nothing(open_store: Open, tmp_path: Path) -> None:
+    """After a power cut a file may have its length and none of its bytes."""
+    first = _append(open_store(), 1)
+    (tmp_path / "journal" / f"{2:020d}.journal").write_bytes(bytes(500))
+    again = open_store()
+    assert list(again.replay(None)) == [first]
+    assert list(open_store().replay(None)) == [first]
+
+
+def test_frames_of_a_newer_holdfast_stop_the_start_and_stay(open_store: Open, tmp_path: Path) -> None:
+    """A newer frame version, and a kind of change that this version does not know: nothing is cut off."""
+    store = open_store()
+    first = _append(store, 1)
+    store.append(2, [], b'[["from the future",1]]')
+    file = _journals(tmp_path)[0]
+    before = file.read_bytes()
+    with pytest.raises(StoreFailed, match="use a newer Holdfast"):
+        list(open_store().replay(None))
+    assert file.read_bytes() == before
+    newer = bytearray(before[: first.end.position] + journal.frame_head(2, 0, 2) + journal.frame_tail(b"[]"))
+    at = first.end.position
+    newer[at + 4 : at + 6] = (journal.VERSION + 1).to_bytes(2, "big")
+    newer[at + 28 : at + 32] = crc32c(newer[at : at + 28]).to_bytes(4, "big")
+    file.write_bytes(newer)
+    with pytest.raises(StoreFailed, match="frame 2 has version 2"):
+        list(open_store().replay(None))
+    assert file.read_bytes() == newer
+
+
+def test_a_failed_first_frame_gets_another_file(
+    open_store: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retry has the same number and name, but never the file whose sync failed."""
+    store = open_store()
+    synced: list[int] = []
+
+    def fdatasync(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        if len(synced) == 2:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    with pytest.raises(StoreFailed, match="cannot sync"):
+        _append(store, 1)
+    (kept,) = (path.open("rb") for path in _journals(tmp_path))
+    with kept:
+        frame = _append(store, 1)
+        assert _journals(tmp_path)[0].stat().st_ino not in synced[:2]
+    assert list(open_store().replay(None)) == [frame]
+
+
+def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name on the way to the journal is synced in its parent before anything is acknowledged."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watch(file: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    LocalStore(tmp_path / "stores" / "1", store=1, cluster_id=CLUSTER)
+    assert synced == [str(tmp_path), str(tmp_path / "stores"), str(tmp_path / "stores" / "1")]
 
 
 def test_many_buffers_are_written_whole(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from holdfast.errors import DataDirectoryRefused
+from holdfast.store.durable import make_directory, write_file
 
 FORMAT = 1
 
@@ -17,7 +18,7 @@ class DataDirectory:
     def __init__(self, path: Path, *, nodes: int | None = None) -> None:
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as failure:
             raise DataDirectoryRefused(f"cannot use {path}: {failure.strerror}") from failure
@@ -55,7 +56,7 @@ class DataDirectory:
             if self.control_db.exists() or (self.path / "stores").exists():
                 raise DataDirectoryRefused(f"{file} is missing beside data: put it back from a copy")
             identity = {"format": FORMAT, "cluster_id": str(uuid4()), "nodes": nodes or 1}
-            _write_durably(file, json.dumps(identity) + "\n")
+            write_file(file, json.dumps(identity) + "\n")
         try:
             identity = json.loads(file.read_text())
             if identity["format"] > FORMAT:
@@ -71,18 +72,3 @@ class DataDirectory:
                 f"{self.path} was made with {count} nodes: start it with --nodes {count}"
             )
         return cluster_id, count
-
-
-def _write_durably(file: Path, text: str) -> None:
-    """All of it or nothing, also across a power cut."""
-    draft = file.with_suffix(".tmp")
-    with draft.open("w") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    draft.rename(file)
-    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
-from holdfast.errors import CorruptFrame
+from holdfast.errors import CorruptFrame, FormatTooNew
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +230,14 @@ def decode(footer: bytes) -> list[Change]:
         return [_change(row[0], row[1:]) for row in json.loads(footer)]
     except (ValueError, KeyError, TypeError, IndexError) as failure:
         raise CorruptFrame(f"footer not understood: {failure!r}") from failure
+
+
+def decode_sound(footer: bytes) -> list[Change]:
+    """The changes of a footer whose CRC held: what is not understood then is no damage but a newer kind."""
+    try:
+        return decode(footer)
+    except CorruptFrame as failure:
+        raise FormatTooNew(f"{failure.why}: use a newer Holdfast") from failure
 
 
 def _change(kind: str, values: list[object]) -> Change:

@@ -2,9 +2,10 @@
 
 import struct
 from dataclasses import dataclass
+from mmap import mmap
 from uuid import UUID
 
-from holdfast.errors import CorruptFrame
+from holdfast.errors import CorruptFrame, FormatTooNew
 from holdfast.records.crc import crc32c
 
 FILE_MAGIC = b"HOLDFAST"
@@ -22,6 +23,9 @@ FRAME_HEADER_BYTES = _FRAME_HEADER.size + _CRC.size
 FRAME_TRAILER_BYTES = _CRC.size + len(FRAME_END_MAGIC)
 
 Buffer = bytes | bytearray | memoryview
+
+# How far the numbers may run ahead behind a frame that cannot be read.
+NUMBERS_AHEAD_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +52,10 @@ class JournalHeader:
         magic, kind, version, store, first_frame, cluster_id = _FILE_HEADER.unpack(head)
         if magic != FILE_MAGIC or kind != FILE_KIND_JOURNAL:
             raise CorruptFrame("not a Holdfast journal")
-        if version > VERSION:
-            raise CorruptFrame(f"journal version {version} is newer than {VERSION}: use a newer Holdfast")
         if _CRC.unpack_from(buffer, _FILE_HEADER.size)[0] != crc32c(head):
             raise CorruptFrame("journal header CRC mismatch")
+        if version > VERSION:
+            raise FormatTooNew(f"journal version {version} is newer than {VERSION}: use a newer Holdfast")
         return cls(store=store, first_frame=first_frame, cluster_id=UUID(bytes=cluster_id))
 
 
@@ -86,8 +90,11 @@ def frame_tail(footer: bytes) -> bytes:
     return footer + _CRC.pack(crc32c(footer)) + FRAME_END_MAGIC
 
 
-def read_frame(buffer: Buffer, position: int, number_expected: int | None = None) -> Frame:
-    """The frame at `position`; CorruptFrame if it is not whole. Its batches are not looked at."""
+def read_frame(buffer: Buffer | mmap, position: int, number_expected: int | None = None) -> Frame:
+    """The frame at `position`; CorruptFrame if it is not whole. Its batches are not looked at.
+
+    FormatTooNew if its header is sound and of a newer version: that is never damage.
+    """
     number, body_bytes, footer_bytes = _read_head(buffer, position)
     if number_expected is not None and number != number_expected:
         raise CorruptFrame(f"frame {number} where {number_expected} was expected", position)
@@ -103,29 +110,30 @@ def read_frame(buffer: Buffer, position: int, number_expected: int | None = None
     return Frame(number=number, position=position, body_bytes=body_bytes, footer=footer)
 
 
-def has_frame_after(buffer: Buffer, position: int) -> bool:
-    """Whether a whole frame follows the damaged one at `position`: it tells damage from a torn tail.
+def has_frame_after(data: bytes | mmap, position: int, number: int) -> bool:
+    """Whether a whole frame follows the damaged one, `number`, at `position`: it tells damage from a torn tail.
 
     A readable header says where the frame would have ended; the search starts there, so that a record
-    whose value looks like a frame is not taken for one.
+    whose value looks like a frame is not taken for one. Without it only frames count that could come next.
     """
     try:
-        _, body_bytes, footer_bytes = _read_head(buffer, position)
+        _, body_bytes, footer_bytes = _read_head(data, position)
         position += FRAME_HEADER_BYTES + body_bytes + footer_bytes + FRAME_TRAILER_BYTES
     except CorruptFrame:
         position += 1
-    data = bytes(buffer[position:])
-    at = -1
-    while (at := data.find(FRAME_MAGIC, at + 1)) >= 0:
+    while (position := data.find(FRAME_MAGIC, position)) >= 0:
         try:
-            read_frame(data, at)
+            if number < read_frame(data, position).number <= number + NUMBERS_AHEAD_MAX:
+                return True
+        except FormatTooNew:
+            return True
         except CorruptFrame:
-            continue
-        return True
+            pass
+        position += 1
     return False
 
 
-def _read_head(buffer: Buffer, position: int) -> tuple[int, int, int]:
+def _read_head(buffer: Buffer | mmap, position: int) -> tuple[int, int, int]:
     """(number, body bytes, footer bytes) of the frame at `position`."""
     if position + FRAME_HEADER_BYTES > len(buffer):
         raise CorruptFrame("frame header cut off", position)
@@ -136,5 +144,7 @@ def _read_head(buffer: Buffer, position: int) -> tuple[int, int, int]:
     if _CRC.unpack_from(buffer, position + _FRAME_HEADER.size)[0] != crc32c(head):
         raise CorruptFrame("frame header CRC mismatch", position)
     if version > VERSION:
-        raise CorruptFrame(f"frame version {version} is newer than {VERSION}: use a newer Holdfast", position)
+        raise FormatTooNew(
+            f"frame {number} has version {version}, newer than {VERSION}: use a newer Holdfast"
+        )
     return number, body_bytes, footer_bytes

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from holdfast.errors import CorruptData, CorruptFrame, StoreFailed
+from holdfast.errors import CorruptData, CorruptFrame, FormatTooNew, StoreFailed
 from holdfast.store import journal
+from holdfast.store.durable import make_directory, sync_directory
+from holdfast.store.footer import decode_sound
 from holdfast.store.journal import Buffer, Frame, JournalHeader
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 from holdfast.store.verify import verify_body
@@ -31,7 +33,7 @@ class LocalStore:
         # Where the next frame goes; None: it begins a new journal.
         self._tail: Place | None = None
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory)
         except OSError as failure:
             raise StoreFailed(f"cannot make {self._directory}: {failure.strerror}") from failure
 
@@ -112,15 +114,16 @@ class LocalStore:
             store=self.number, first_frame=first_frame, cluster_id=self._cluster_id
         ).encode()
         try:
-            # A file of this name can only hold a frame that failed: this append takes its number.
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            # A file of this name can only hold a frame that failed: this append takes its number, and a file of
+            # its own, because a failed sync may have been that of the old one.
             stale = self._files.pop(first_frame, None)
             if stale is not None:
                 os.close(stale)
-            self._files[first_frame] = file
+            path.unlink(missing_ok=True)
+            file = self._files[first_frame] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             _write_all(file, [header], 0)
             os.fdatasync(file)
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         except OSError as failure:
             raise StoreFailed(f"cannot begin {path}: {failure.strerror}") from failure
         return Place(journal=first_frame, position=len(header))
@@ -134,17 +137,22 @@ class LocalStore:
 
     def _journals(self) -> list[int]:
         journals = sorted(int(path.stem) for path in self._directory.glob("*.journal"))
-        if journals and self._path(journals[-1]).stat().st_size < journal.FILE_HEADER_BYTES:
-            # Begun, but the crash came before its header was durable: it holds nothing.
+        if journals and self._was_never_begun(journals[-1]):
             self._path(journals.pop()).unlink()
         return journals
+
+    def _was_never_begun(self, first_frame: int) -> bool:
+        """Whether the crash came before the header was durable: cut off, or a length without its bytes."""
+        with self._path(first_frame).open("rb") as file:
+            data = file.read(journal.FILE_HEADER_BYTES + journal.FRAME_HEADER_BYTES)
+        return len(data) < journal.FILE_HEADER_BYTES or not any(data)
 
     def _check_header(self, first_frame: int) -> None:
         path = self._path(first_frame)
         with path.open("rb") as file:
             try:
                 header = JournalHeader.decode(file.read(journal.FILE_HEADER_BYTES))
-            except CorruptFrame as failure:
+            except (CorruptFrame, FormatTooNew) as failure:
                 raise StoreFailed(f"{path}: {failure}") from failure
         if header.cluster_id != self._cluster_id or header.store != self.number:
             raise StoreFailed(f"{path} belongs to store {header.store} of cluster {header.cluster_id}")
@@ -181,16 +189,21 @@ class LocalStore:
 
     def _whole_frame(self, data: mmap.mmap, at: Place, expected: int, successor: int | None) -> Frame | None:
         """The frame at `at`, None for a tail that nobody was promised, StoreFailed for damage elsewhere."""
-        with memoryview(data) as view:
-            try:
-                frame = journal.read_frame(view, at.position, expected)
-                with view[frame.body_position : frame.body_position + frame.body_bytes] as body:
-                    verify_body(body, frame.footer, self.number)
-            except CorruptData as failure:
-                voided = successor is not None and expected >= successor
-                if voided or (successor is None and not journal.has_frame_after(view, at.position)):
-                    return None
-                raise StoreFailed(f"{self._path(at.journal)} is damaged in the middle: {failure}") from None
+        try:
+            frame = journal.read_frame(data, at.position, expected)
+            changes = decode_sound(frame.footer)
+            with (
+                memoryview(data) as view,
+                view[frame.body_position : frame.body_position + frame.body_bytes] as body,
+            ):
+                verify_body(body, changes, self.number)
+        except FormatTooNew as failure:
+            raise StoreFailed(f"{self._path(at.journal)}: {failure}") from failure
+        except CorruptData as failure:
+            voided = successor is not None and expected >= successor
+            if voided or (successor is None and not journal.has_frame_after(data, at.position, expected)):
+                return None
+            raise StoreFailed(f"{self._path(at.journal)} is damaged in the middle: {failure}") from None
         return frame
 
 
@@ -207,12 +220,3 @@ def _write_all(file: int, buffers: Sequence[Buffer], position: int) -> int:
         if written:
             pending[done] = memoryview(pending[done])[written:]
     return position
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a new file's name durable."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,15 +1,17 @@
 """Is a frame's body what its footer says? Run over every frame that is replayed."""
 
+from collections.abc import Sequence
+
 from holdfast.errors import CorruptFrame
 from holdfast.records.walk import walk_valid
 from holdfast.store import footer
-from holdfast.store.footer import ExtentAppended
+from holdfast.store.footer import Change, ExtentAppended
 
 
-def verify_body(body: memoryview, footer_bytes: bytes, store: int) -> None:
+def verify_body(body: memoryview, changes: Sequence[Change], store: int) -> None:
     """Raise CorruptData unless the store's extents are the body and their batches valid, without a hole."""
     end = 0
-    for position, extent in footer.extents_on(footer.decode(footer_bytes), store):
+    for position, extent in footer.extents_on(changes, store):
         end = position + extent.length_bytes
         if end > len(body):
             raise CorruptFrame("an extent passes the end of the body", position)
