@@ -69,10 +69,15 @@ def test_small_batches_are_put_together() -> None:
 
 def test_times_that_spark_cannot_hold() -> None:
     """A producer may claim any 64-bit time; one beyond Spark's range is null and spoils no other."""
-    times = [0, 2**62, -(2**62), -1]
-    log = build_batch([Record(value=b"x", timestamp_ms=time) for time in times])
-    (batch,) = read(log, ["timestamp"], end=4)
-    assert batch["timestamp"].cast(pa.int64()).to_pylist() == [0, None, None, -1000]
+    last = (2**63 - 1) // 1000
+    times = [0, 2**62, -(2**62), -1, 2**63 - 1, last, last + 1, -last, -last - 1]
+    log = b"".join(
+        build_batch([Record(value=b"x", timestamp_ms=time)], base_offset=offset)
+        for offset, time in enumerate([*times, -(2**63)])
+    )
+    (batch,) = read(log, ["timestamp"], end=10)
+    kept = [0, None, None, -1000, None, 1000 * last, None, -1000 * last, None, None]
+    assert batch["timestamp"].cast(pa.int64()).to_pylist() == kept
 
 
 def test_log_append_time() -> None:

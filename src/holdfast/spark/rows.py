@@ -98,7 +98,8 @@ def _microseconds(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
         return milliseconds.cast(kind)
     except pa.ArrowInvalid:
         count = milliseconds.view(pa.int64())
-        known = pc.less_equal(pc.abs(count), TIMESTAMP_MS_MAX)
+        # Not by the absolute value: -2⁶³ has none in 64 bits.
+        known = pc.and_(pc.greater_equal(count, -TIMESTAMP_MS_MAX), pc.less_equal(count, TIMESTAMP_MS_MAX))
         return pc.if_else(known, count, None).view(milliseconds.type).cast(kind)
 
 
