@@ -3,6 +3,7 @@
 import gzip
 import random
 import struct
+import time
 import tracemalloc
 
 import cramjam
@@ -113,6 +114,17 @@ def test_a_bomb_is_refused_within_the_bound(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 10 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_gzip_members_cost_no_more_than_their_bytes() -> None:
+    """8 MiB of empty members, 419,430 of them, are refused at once; 1,000 in 8 MiB are read in one pass."""
+    empty = gzip.compress(b"")
+    noise = gzip.compress(random.Random(2).randbytes(8 << 10), 1)
+    start = time.process_time()
+    with pytest.raises(CorruptBatch, match="gzip members"):
+        decompress(Codec.GZIP, empty * (8 * MIB // len(empty)))
+    assert len(decompress(Codec.GZIP, noise * 1000)) == 1000 * (8 << 10)
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -19,6 +19,10 @@ INFLATED_BYTES_MAX: Final = 256 << 20
 """Default bound for one batch: Kafka itself has none, and its largest default batch is 1 MiB compressed."""
 
 _GZIP_WINDOW_BITS = 31
+_GZIP_MEMBERS_MAX = 10_000
+"""Clients write one. An empty one takes 20 bytes and costs as much as many kilobytes do."""
+
+_GZIP_PIECE_BYTES = 512
 _LZ4_LEVEL = 1
 _ZSTD_LEVEL = 3
 
@@ -84,19 +88,25 @@ def _gunzip(source: memoryview, bytes_max: int) -> memoryview:
     """zlib alone stops at a given length, so gzip needs no guess. Members follow one another."""
     parts: list[bytes] = []
     room = bytes_max
-    rest: memoryview | bytes = source
-    while True:
+    position = 0
+    for _ in range(_GZIP_MEMBERS_MAX):
         member = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        part = member.decompress(rest, room + 1)
-        if len(part) > room:
-            raise _too_large(bytes_max)
-        if not member.eof:
-            raise zlib.error("truncated")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
-        if not rest:
+        # zlib copies what it is given beyond a member's end, so that pieces grow with the member.
+        piece_bytes = _GZIP_PIECE_BYTES
+        while not member.eof:
+            piece = source[position : position + piece_bytes]
+            if not piece:
+                raise zlib.error("truncated")
+            part = member.decompress(piece, room + 1)
+            if len(part) > room:
+                raise _too_large(bytes_max)
+            parts.append(part)
+            room -= len(part)
+            position += len(piece) - len(member.unused_data)
+            piece_bytes *= 8
+        if position == len(source):
             return memoryview(b"".join(parts))
+    raise CorruptBatch(f"the payload has more than {_GZIP_MEMBERS_MAX} gzip members")
 
 
 def _unsnappy(source: memoryview, bytes_max: int) -> memoryview:
