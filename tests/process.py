@@ -17,10 +17,6 @@ class Broker(Protocol):
     """What clients need of a broker, be it Holdfast or Apache Kafka."""
 
     @property
-    def _has_several_nodes(self) -> bool:
-        return len(self.announcement.split(":")) > 2
-
-    @property
     def bootstrap(self) -> str:
         """The address for clients."""
         ...

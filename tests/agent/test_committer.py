@@ -10,7 +10,7 @@ import pytest
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AllotProducerIds, AppendBatch, CommitGroupOffsets, CreateTopic
+from holdfast.agent.writes import AllotProducerIds, AppendBatch, CommitGroupOffsets, CreateTopic, Stored
 from holdfast.errors import (
     OutOfOrderSequence,
     StorageUnavailable,
@@ -18,7 +18,6 @@ from holdfast.errors import (
     UnknownTopicOrPartition,
 )
 from holdfast.records.walk import walk_valid
-from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import GroupOffsetCommitted, TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, FaultyStore
@@ -70,7 +69,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def first_offsets(committed: Committed) -> list[int]:
-    return [answer.first_offset for answer in committed.answers if isinstance(answer, WrittenBatch)]
+    return [answer.first_offset for answer in committed.answers if isinstance(answer, Stored)]
 
 
 def all_refused(committed: Committed) -> bool:

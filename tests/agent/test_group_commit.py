@@ -15,9 +15,8 @@ from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.agent.producer_ids import BLOCK_IDS, ProducerIds
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AppendBatch, CreateTopic, Write
+from holdfast.agent.writes import AppendBatch, CreateTopic, Stored, Write
 from holdfast.errors import StorageUnavailable
-from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, FaultyStore
@@ -66,7 +65,7 @@ def append(value: bytes) -> AppendBatch:
 
 
 def offset(written: object) -> int:
-    assert isinstance(written, WrittenBatch)
+    assert isinstance(written, Stored)
     return written.first_offset
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.fetch_plan import PartitionReader
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader
+from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored
 from holdfast.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
@@ -20,7 +21,6 @@ from holdfast.errors import (
     StoreFailed,
 )
 from holdfast.records.walk import walk_valid
-from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, FaultyStore
@@ -87,7 +87,7 @@ def trio(tmp_path: Path) -> Iterator[Trio]:
 
 
 def offset_of(answer: object) -> int:
-    assert isinstance(answer, WrittenBatch), answer
+    assert isinstance(answer, Stored), answer
     return answer.first_offset
 
 
@@ -254,6 +254,26 @@ def test_stores_that_disagree_are_refused(trio: Trio) -> None:
     _journal(trio.stores[1]).write_bytes(theirs)
     with pytest.raises(StoreFailed, match="disagree about frame"):
         trio.restart()
+
+
+def test_a_commit_counts_although_leaders_cannot_be_moved_yet(trio: Trio) -> None:
+    """What two stores took is acknowledged; moving leadership off the third is made up for by the next commit."""
+    failed: dict[int, list[int]] = {2: [], 3: []}
+    trio.stores[1].fail_appends = 1
+    for store in (trio.stores[2], trio.stores[3]):
+
+        def fail_once(number: int, *rest: Any, _store: FaultyStore = store) -> Any:
+            if number == 3 and number not in failed[_store.number]:
+                failed[_store.number].append(number)
+                raise StoreFailed("no space left on device")
+            return FaultyStore.append(_store, number, *rest)
+
+        store.append = fail_once  # type: ignore[method-assign, assignment]
+    assert offset_of(trio.append(b"a")) == 0
+    assert trio.plane.find_partition(*WIDE).leader == 1
+    trio.committer.commit([])
+    assert trio.plane.find_partition(*WIDE).leader == 2
+    assert offset_of(trio.append(b"b")) == 1
 
 
 def test_writes_to_the_stores_run_side_by_side(trio: Trio) -> None:

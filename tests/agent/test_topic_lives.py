@@ -20,10 +20,10 @@ from holdfast.agent.writes import (
     CreateTopic,
     DeleteTopic,
     MoveLogStart,
+    Stored,
     Write,
 )
 from holdfast.errors import UnknownTopicOrPartition
-from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import GroupOffsetCommitted, TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, FaultyStore
@@ -115,7 +115,7 @@ def test_nothing_of_the_old_topic_is_in_the_new_one(node: Node) -> None:
             node.plane.find_bounds(*OLD)
         node.plane.trim(1000)
     (written,) = node.do(append(NEW, b"d", producer_id=7))
-    assert isinstance(written, WrittenBatch)
+    assert isinstance(written, Stored)
     assert written.first_offset == 0
 
 
@@ -147,7 +147,7 @@ def test_what_comes_late_is_refused_alone(node: Node, late: str, made_again: boo
         node.do(create(NEW))
     refused, written = node.do(IN_FLIGHT[late](), append(OTHER, b"x"))
     assert isinstance(refused, UnknownTopicOrPartition)
-    assert isinstance(written, WrittenBatch)
+    assert isinstance(written, Stored)
     before = state(node)
     assert not made_again or node.plane.find_bounds(*NEW).end == 0
     node.forget()
@@ -186,7 +186,7 @@ def test_deletion_that_is_not_durable_did_not_happen(node: Node) -> None:
     node.store.fail_appends = 1
     node.do(DeleteTopic(OLD.topic_id))
     (written,) = node.do(append(OLD, b"b"))
-    assert isinstance(written, WrittenBatch)
+    assert isinstance(written, Stored)
     assert written.first_offset == 1
     assert node.do(DeleteTopic(OLD.topic_id), create(NEW))[0] is None
 

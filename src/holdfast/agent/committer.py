@@ -57,7 +57,7 @@ class Committer:
         self._tails = {}
         self._topics = KnownTopics.of(self._plane.list_topics())
         self._is_current = True
-        self._depose(self._stores.by_number.keys() - self._in_sync)
+        self._depose(frozenset(self._stores.by_number) - self._in_sync)
         return replayed
 
     def commit(self, writes: Sequence[Write]) -> Committed:
@@ -106,7 +106,7 @@ class Committer:
             answers = [
                 _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
             ]
-            self._depose(lost)
+            self._depose_or_try_again(lost)
         moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
         return Committed(
             answers=answers,
@@ -133,8 +133,20 @@ class Committer:
         self._in_sync -= lost
         return lost
 
-    def _depose(self, lost: "set[int] | frozenset[int]") -> None:
-        """Let replicas in sync lead what the lost stores led, and say in a frame that those have left."""
+    def _depose_or_try_again(self, lost: frozenset[int]) -> None:
+        """What was committed stays committed if this fails: then the next commit begins with it."""
+        try:
+            self._depose(lost)
+        except (StoreFailed, CommitRefused) as failure:
+            logger.error("leaders on lost stores cannot be moved yet: %s", failure)
+            self._is_current = False
+
+    def _depose(self, lost: frozenset[int]) -> None:
+        """Let replicas in sync lead what the lost stores led, and say in a frame that those have left.
+
+        The frame must say so even if nothing was led there: later extents leave the store out, so a replay that
+        took it for in sync would call it whole.
+        """
         if not lost:
             return
         changes: list[Change] = [StoreLeft(store) for store in sorted(lost)]

@@ -3,13 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
 from holdfast.records.batch import BatchView
-from holdfast.rules.producer import WrittenBatch
 from holdfast.store.footer import GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
+
+
+class Stored(NamedTuple):
+    """What a producer is told of its batch."""
+
+    first_offset: int
+    timestamp_ms: int
+    """The log append time; -1 if the producer set the time."""
+    log_start: int
 
 
 class Write(ABC):
@@ -49,15 +58,16 @@ class AppendBatch(Write):
         """The batch as it is stored."""
         return self.view.size_bytes
 
-    def plan(self, plan: CommitPlan) -> WrittenBatch:
+    def plan(self, plan: CommitPlan) -> Stored:
         """Where it lies in the log."""
-        return plan.append(
+        written = plan.append(
             self.key,
             self.view,
             leader=self.leader,
             stamp_time=self.stamp_time,
             in_sync_min=self.in_sync_min,
         )
+        return Stored(written.first_offset, written.timestamp_ms, plan.tails[self.key].start)
 
     def check(self, plan: CommitPlan, lost: frozenset[int]) -> None:
         """Still on as many stores as the topic asks for?"""

@@ -7,6 +7,7 @@ reported (MTRO, MXRO); no clock can make a removal safe.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from holdfast.errors import OutcomeMissing
 from holdfast.rules.entry import Entry
 from holdfast.rules.grace import Coverage
 from holdfast.rules.policy import CompactionConfig, Fate, LogView, Pass
@@ -81,13 +82,16 @@ def settle(entries: Sequence[Entry], end: int, *, instances: Instances) -> Pass:
             break
         if not entry.transactional or entry.marker is not None:
             done.entries.append(entry)
-        elif instances.outcome(entry.instance) is Outcome.COMMITTED:
+            continue
+        outcome = instances.outcome(entry.instance)
+        if outcome is Outcome.COMMITTED:
             plain = replace(entry, transactional=False)
             done.entries.append(plain)
             done.fates.append((Fate.SETTLED, plain))
-        else:
-            # Below the LSO nothing is open, and `outcome` never guesses: it is aborted.
+        elif outcome is Outcome.ABORTED:
             done.fates.append((Fate.ABORTED, entry))
+        else:
+            raise OutcomeMissing(f"offset {entry.offset} is below the end of the pass and not decided")
     return done
 
 

@@ -15,12 +15,11 @@ from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.handlers.k00_produce import produce
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
-from holdfast.agent.writes import AppendBatch
+from holdfast.agent.writes import AppendBatch, Stored
 from holdfast.control.plane import Partition, Topic
 from holdfast.errors import HoldfastError, StorageUnavailable, UnknownTopicId, UnknownTopicOrPartition
 from holdfast.records.batch import seal
 from holdfast.records.build import Record, build_batch
-from holdfast.rules.producer import WrittenBatch
 from tests.agent import raw, requests
 from tests.agent.batches import batch
 
@@ -32,7 +31,7 @@ PARTITION = Partition(replicas=(1,), leader=1, leader_epoch=0)
 class Desk:
     """An agent that accepts writes and answers them as the test says."""
 
-    def __init__(self, answers: list[WrittenBatch | HoldfastError], **configs: str) -> None:
+    def __init__(self, answers: list[Stored | HoldfastError], **configs: str) -> None:
         self.writes: list[AppendBatch] = []
         self.settings = Settings(data=None)  # type: ignore[arg-type]
         self.node_id = 1
@@ -93,12 +92,10 @@ def answer_to(desk: Any, message: Any) -> Any:
 
 
 written = st.builds(
-    WrittenBatch,
-    first_sequence=st.just(-1),
-    last_sequence=st.just(-1),
+    Stored,
     first_offset=st.integers(0, 2**63 - 1),
-    last_offset=st.just(0),
     timestamp_ms=st.integers(-1, 2**63 - 1),
+    log_start=st.integers(0, 2**63 - 1),
 )
 failed = st.builds(StorageUnavailable, st.text(st.characters(codec="utf-8"), max_size=40))
 
@@ -106,7 +103,7 @@ failed = st.builds(StorageUnavailable, st.text(st.characters(codec="utf-8"), max
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(VERSIONS, st.dictionaries(st.integers(0, 99), written | failed, min_size=1, max_size=6))
 def test_every_partition_has_its_own_answer(
-    version: int, answers: dict[int, WrittenBatch | StorageUnavailable]
+    version: int, answers: dict[int, Stored | StorageUnavailable]
 ) -> None:
     """Batches are submitted in the order of the request, and each answer stands with its partition."""
     desk = Desk(list(answers.values()))
@@ -126,11 +123,12 @@ def test_every_partition_has_its_own_answer(
                 expected.first_offset,
                 expected.timestamp_ms,
             )
+            assert version < 5 or part.log_start_offset == expected.log_start
 
 
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(st.lists(written, min_size=1, max_size=4))
-def test_aiokafka_reads_the_answer_too(answers: list[WrittenBatch]) -> None:
+def test_aiokafka_reads_the_answer_too(answers: list[Stored]) -> None:
     """A second, independent reader of v8, the newest version that aiokafka speaks."""
     batches: dict[int, bytes | None] = {index: batch(b"x") for index in range(len(answers))}
     frame = exchange(Desk(list(answers)), requests.produce("t", batches, version=8))
@@ -181,7 +179,7 @@ UNFIT: dict[str, tuple[bytes | None, int]] = {
 def test_unfit_batch_is_refused_alone(what: str) -> None:
     """It never reaches the commit, and its neighbour is stored."""
     records, code = UNFIT[what]
-    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=7, last_offset=7)
+    good = Stored(7, -1, 0)
     desk = Desk([good])
     refused, stored = answer_to(desk, requests.produce("t", {0: records, 1: ONE}))
     assert (refused.error_code, stored.error_code, stored.base_offset) == (code, 0, 7)
@@ -206,7 +204,7 @@ def test_unknown_topic_has_the_code_of_its_version(topic: str | UUID, version: i
 
 def test_topic_config_limits_the_batch() -> None:
     """max.message.bytes counts the batch as it came: one byte over is too large, exactly it is not."""
-    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=0, last_offset=0)
+    good = Stored(0, -1, 0)
     exact = Desk([good], max_message_bytes=str(len(ONE)))
     over = Desk([], max_message_bytes=str(len(ONE) - 1))
     message = requests.produce("t", {0: ONE})
@@ -223,7 +221,7 @@ def test_empty_request_is_answered_empty() -> None:
 
 def test_compressed_batches_stay_opaque() -> None:
     """What a producer compressed is submitted byte for byte."""
-    good = WrittenBatch(first_sequence=-1, last_sequence=-1, first_offset=0, last_offset=0)
+    good = Stored(0, -1, 0)
     desk = Desk([good])
     data = patched(build_batch([Record(value=b"x")]), 21, b"\0\x04")
     assert answer_to(desk, requests.produce("t", {0: data}))[0].error_code == 0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
+from holdfast.agent.deferred import Deferred
 from holdfast.agent.fetch_plan import PartitionData
 from holdfast.agent.handlers.k01_fetch import fetch
 from holdfast.agent.plan import PartitionKey
@@ -70,7 +71,7 @@ def exchange(desk: Any, message: Any) -> bytes:
         body=memoryview(encoded)[header_bytes:],
     )
     payload = fetch(desk, request)
-    assert not isinstance(payload, Awaitable)
+    assert not isinstance(payload, Awaitable | Deferred)
     answer = b"".join(payload)
     assert int.from_bytes(answer[:4], "big") == len(answer) - 4
     return answer[4:]

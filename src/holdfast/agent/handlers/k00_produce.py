@@ -20,7 +20,7 @@ from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
 from holdfast.agent.wire import Reader, Writer
-from holdfast.agent.writes import AppendBatch
+from holdfast.agent.writes import AppendBatch, Stored
 from holdfast.control.plane import Topic
 from holdfast.errors import (
     CorruptBatch,
@@ -39,7 +39,6 @@ from holdfast.records.batch import (
     BatchView,
     validate,
 )
-from holdfast.rules.producer import WrittenBatch
 
 FIRST, LAST = 3, 13
 FLEXIBLE_SINCE = 9
@@ -196,9 +195,12 @@ def _answer(request: Request, parts: list[PartitionProduce], outcomes: list[obje
 
 
 def _write_partition(writer: Writer, version: int, partition: int, outcome: object) -> None:
-    if isinstance(outcome, WrittenBatch):
+    if isinstance(outcome, Stored):
         writer.pack(_PARTITION_ANSWER, partition, 0, outcome.first_offset, outcome.timestamp_ms)
-        writer.raw(_TAIL_OF_STORED[version])
+        if outcome.log_start == 0:
+            writer.raw(_TAIL_OF_STORED[version])
+        else:
+            writer.raw(_tail(version, log_start=outcome.log_start, message=None))
         return
     assert isinstance(outcome, HoldfastError), outcome
     writer.pack(_PARTITION_ANSWER, partition, outcome.kafka_code, -1, -1)
