@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kafka kafka demo bench bench-log bench-kafka bench-records bench-commit bench-spark bench-lab lock clean
+.PHONY: help setup check test test-kafka kafka compat demo bench bench-log bench-kafka bench-records bench-commit bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py
+
+compat: setup ## kafka-python's own integration tests and kcat against Holdfast
+	$(BIN)/python -W ignore -m compat.kafka_python
+	$(BIN)/python -m compat.kcat
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
 	$(BIN)/python examples/demo.py
