@@ -7,13 +7,14 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from holdfast.errors import CorruptBatch
 from holdfast.records.arrow import decode
 from holdfast.records.batch import BatchView, Codec, seal, validate
 from holdfast.records.build import Record, build_batch, read_records
-from holdfast.records.kernel import scan
+from holdfast.records.kernel import copy_selected, scan
 from tests.records import fuzzing
 
 ROOT = Path(__file__).parents[2]
@@ -90,3 +91,21 @@ def test_a_bomb_inside_a_batch(codec: Codec) -> None:
         assert tracemalloc.get_traced_memory()[1] < 12 * MIB
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("reader", ["scan", "decode", "copy_selected"])
+def test_many_batches_do_not_make_a_bomb_together(reader: str) -> None:
+    """Each batch is within its bound: the one with which all inflate to more than theirs is refused and named."""
+    batch = build_batch([Record(value=bytes(3 * MIB)), Record()], codec=Codec.ZSTD)
+    plain = build_batch([Record(value=bytes(3 * MIB)), Record()])
+    half = np.array([True, False] * 12)
+    readers: dict[str, Callable[..., object]] = {
+        "scan": scan,
+        "decode": decode,
+        "copy_selected": lambda buffer, **bounds: copy_selected(buffer, half, **bounds),
+    }
+    read = readers[reader]
+    with pytest.raises(CorruptBatch, match=f"more than {20 * MIB} bytes") as caught:
+        read(batch * 12, inflated_total_bytes_max=20 * MIB)
+    assert caught.value.position == 6 * len(batch)
+    read(batch * 6 + plain * 6, inflated_total_bytes_max=20 * MIB)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from holdfast.records.batch import CONTROL_BIT, LOG_APPEND_TIME_BIT, SEQUENCE_MASK, TRANSACTIONAL_BIT
 from holdfast.records.buffers import ReadableBytes
-from holdfast.records.codecs import INFLATED_BYTES_MAX
+from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.layout import Columns
@@ -51,10 +51,13 @@ def decode(
     include_control: bool = False,
     check_crcs: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
 ) -> pa.Table:
     """The records of whole batches with offsets in [start, end); raises CorruptBatch.
 
     `columns` names those of SCHEMA to build, in order: key and offset alone are faster than everything.
+    A batch that inflates to more than `inflated_bytes_max` is corrupt, and so is a buffer whose batches inflate
+    to more than `inflated_total_bytes_max`, read in parts or not.
     """
     names = SCHEMA.names if columns is None else list(columns)
     unknown = [name for name in names if name not in _COLUMNS]
@@ -66,6 +69,7 @@ def decode(
         include_control=include_control,
         check_crcs=check_crcs,
         inflated_bytes_max=inflated_bytes_max,
+        inflated_total_bytes_max=inflated_total_bytes_max,
     )
     groups = scan_groups(buffer, selection, group_bytes=CHUNK_BYTES, columns=_columns)
     schema = pa.schema([SCHEMA.field(name) for name in names])

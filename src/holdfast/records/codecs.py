@@ -18,6 +18,9 @@ from holdfast.records.buffers import ReadableBytes
 INFLATED_BYTES_MAX: Final = 256 << 20
 """Default bound for one batch: Kafka itself has none, and its largest default batch is 1 MiB compressed."""
 
+INFLATED_TOTAL_BYTES_MAX: Final = 1 << 30
+"""Default bound for all batches of one buffer: as much as Kafka's default segment holds."""
+
 _GZIP_WINDOW_BITS = 31
 _GZIP_MEMBERS_MAX = 10_000
 """Clients write one. An empty one takes 20 bytes and costs as much as many kilobytes do."""

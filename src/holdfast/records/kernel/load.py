@@ -1,5 +1,6 @@
 """From a caller's buffer to what the kernels work on, and from their faults to CorruptBatch."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,23 @@ from holdfast.records.kernel.layout import BATCH, FAULTS, Fault, Wanted
 from holdfast.records.kernel.memory import Octets
 
 UNBOUNDED: Final = 2**63 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class InflationBudget:
+    """What compressed batches may inflate to: each one, and all of a buffer together."""
+
+    batch_bytes_max: int
+    total_bytes_max: int
+    spent_bytes: int = 0
+
+    def spend(self, inflated_bytes: int, position: int) -> None:
+        """Count a batch that was inflated; raises CorruptBatch if it was one too many."""
+        self.spent_bytes += inflated_bytes
+        if self.spent_bytes > self.total_bytes_max:
+            raise CorruptBatch(
+                f"the batches up to here inflate to more than {self.total_bytes_max} bytes", position
+            )
 
 
 def as_octets(buffer: ReadableBytes) -> Octets:
@@ -34,7 +52,7 @@ def index(source: Octets) -> NDArray[Any]:
 
 
 def inflate(
-    source: Octets, batches: NDArray[Any], wanted: Wanted, *, batch_bytes_max: int, room: int = UNBOUNDED
+    source: Octets, batches: NDArray[Any], wanted: Wanted, *, budget: InflationBudget, room: int = UNBOUNDED
 ) -> tuple[Octets, int]:
     """(array, batches): the array that holds the wanted payloads uncompressed, the source if they all are.
 
@@ -47,7 +65,7 @@ def inflate(
     end = 0
     done = len(batches)
     for at in np.flatnonzero(wanted.batches):
-        payload = _payload(source, batches[at], wanted.check_crcs, batch_bytes_max)
+        payload = _payload(source, batches[at], wanted.check_crcs, budget)
         payloads.append(payload)
         batches["payload_start"][at] = end
         end += len(payload)
@@ -64,12 +82,14 @@ def raise_fault(fault: int, positions: Any, at: int) -> None:
         raise CorruptBatch(FAULTS[Fault(fault)], int(positions[at]))
 
 
-def _payload(source: Octets, batch: Any, check_crc: bool, bytes_max: int) -> memoryview:
+def _payload(source: Octets, batch: Any, check_crc: bool, budget: InflationBudget) -> memoryview:
     position, size_bytes = int(batch["position"]), int(batch["size_bytes"])
     if not batch["attributes"] & CODEC_MASK or size_bytes == HEADER_BYTES:
         return source.data[position + HEADER_BYTES : position + size_bytes]
     view = validate(source.data, position) if check_crc else BatchView(source.data, position)
     try:
-        return decompress(view.codec, view.records, bytes_max=bytes_max)
+        payload = decompress(view.codec, view.records, bytes_max=budget.batch_bytes_max)
     except CorruptBatch as error:
         raise CorruptBatch(error.why, position) from None
+    budget.spend(len(payload), position)
+    return payload

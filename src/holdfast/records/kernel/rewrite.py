@@ -16,9 +16,9 @@ from holdfast.records.batch import (
     seal,
 )
 from holdfast.records.buffers import ReadableBytes
-from holdfast.records.codecs import INFLATED_BYTES_MAX, compress
+from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX, compress
 from holdfast.records.kernel.layout import Keep, Mask, Wanted
-from holdfast.records.kernel.load import UNBOUNDED, as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.load import UNBOUNDED, InflationBudget, as_octets, index, inflate, raise_fault
 from holdfast.records.kernel.memory import Octets
 from holdfast.records.kernel.select import count_kept, select_records
 
@@ -42,6 +42,7 @@ def copy_selected(
     keep_empty: bool | Mask = False,
     check_crcs: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
     out: Octets | None = None,
 ) -> Rewritten:
     """Batches with those records whose entry in `keep` is true, at the same offsets, CRCs made anew.
@@ -49,6 +50,8 @@ def copy_selected(
     `keep` has one entry per data record of the buffer, in `scan`'s order; control batches stay as they are.
     A batch that keeps all its records is copied byte by byte. One that keeps none is dropped, or leaves its
     header if `keep_empty` says so, for all batches or for each. Rebuilt batches keep their codec.
+    Raises CorruptBatch for one that inflates to more than `inflated_bytes_max`, and when all that are rebuilt
+    inflate to more than `inflated_total_bytes_max`.
     `out` is reused if it is large enough; the result then lives in it until the next call.
     """
     source = as_octets(buffer)
@@ -67,7 +70,8 @@ def copy_selected(
     partial = is_data & (kept > 0) & (kept < batches["record_count"])
     codecs = batches["attributes"] & CODEC_MASK
     rebuilt = Wanted(batches=partial, start=0, end=UNBOUNDED, check_crcs=check_crcs)
-    data, _ = inflate(source, batches, rebuilt, batch_bytes_max=inflated_bytes_max)
+    budget = InflationBudget(batch_bytes_max=inflated_bytes_max, total_bytes_max=inflated_total_bytes_max)
+    data, _ = inflate(source, batches, rebuilt, budget=budget)
     output = _output(out, batches, partial)
     written, fault, at = select_records(source, data, batches, chosen, output)
     raise_fault(fault, batches["position"], at)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from holdfast.records.batch import CONTROL_BIT
 from holdfast.records.buffers import ReadableBytes
-from holdfast.records.codecs import INFLATED_BYTES_MAX
+from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.fields import count_records, scan_records
 from holdfast.records.kernel.layout import Columns, Mask, Wanted
-from holdfast.records.kernel.load import as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.load import InflationBudget, as_octets, index, inflate, raise_fault
 from holdfast.records.kernel.memory import Octets
 
 OFFSET_END: Final = 2**63 - 1
@@ -27,6 +27,7 @@ class Selection:
     include_control: bool = False
     check_crcs: bool = True
     inflated_bytes_max: int = INFLATED_BYTES_MAX
+    inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX
 
     def of(self, batches: NDArray[Any]) -> Wanted:
         """The selection, applied to a table of batches."""
@@ -37,6 +38,12 @@ class Selection:
         if not self.include_control:
             chosen &= batches["attributes"] & CONTROL_BIT == 0
         return Wanted(batches=chosen, start=start, end=end, check_crcs=self.check_crcs)
+
+    def budget(self) -> InflationBudget:
+        """What one buffer may inflate to, nothing of it spent."""
+        return InflationBudget(
+            batch_bytes_max=self.inflated_bytes_max, total_bytes_max=self.inflated_total_bytes_max
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +66,13 @@ def scan(
     include_control: bool = False,
     check_crcs: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
     out: Columns | None = None,
 ) -> Scan:
     """Where every record of whole batches with an offset in [start, end) lies; raises CorruptBatch.
 
+    A batch that inflates to more than `inflated_bytes_max` is corrupt, and so is a buffer whose chosen batches
+    inflate to more than `inflated_total_bytes_max`: memory holds at most that and one batch more.
     `out` is reused if it is large enough; the result then lives in it until the next call.
     """
     selection = Selection(
@@ -71,11 +81,12 @@ def scan(
         include_control=include_control,
         check_crcs=check_crcs,
         inflated_bytes_max=inflated_bytes_max,
+        inflated_total_bytes_max=inflated_total_bytes_max,
     )
     source = as_octets(buffer)
     batches = index(source)
     wanted = selection.of(batches)
-    data, _ = inflate(source, batches, wanted, batch_bytes_max=inflated_bytes_max)
+    data, _ = inflate(source, batches, wanted, budget=selection.budget())
     return _scan(source, data, batches, wanted, lambda count: _columns(count, out))
 
 
@@ -87,14 +98,13 @@ def scan_groups(
     batches = index(source)
     whole = selection.of(batches)
     ends = batches["position"] + batches["size_bytes"]
+    budget = selection.budget()
     first = 0
     while first < len(batches):
         room = int(batches["position"][first]) + group_bytes
         last = max(first + 1, int(np.searchsorted(ends, room, side="right")))
         group, wanted = batches[first:last], whole._replace(batches=whole.batches[first:last])
-        data, done = inflate(
-            source, group, wanted, batch_bytes_max=selection.inflated_bytes_max, room=group_bytes
-        )
+        data, done = inflate(source, group, wanted, budget=budget, room=group_bytes)
         wanted = wanted._replace(batches=wanted.batches[:done])
         yield _scan(source, data, group[:done], wanted, columns)
         first += done
