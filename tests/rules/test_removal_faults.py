@@ -14,7 +14,7 @@ from holdfast.rules.removal import Cleaned, Removable, Unreported
 from holdfast.rules.removal_replica import ReplicaState
 
 IDS = st.integers(1, 5)
-INDEX = st.integers(0, 1_000)
+PICK = st.integers(0, 1_000)
 
 
 @dataclass(slots=True)
@@ -85,6 +85,60 @@ class Protocol(RuleBasedStateMachine):
     def alive(self, id_: int) -> bool:
         return id_ in self.group.nodes and self.group.nodes[id_].alive
 
+    def live(self) -> list[int]:
+        return [id_ for id_ in self.group.nodes if self.alive(id_)]
+
+    @rule(count=st.integers(1, 9), reads=st.booleans(), away=IDS)
+    def tend(self, count: int, reads: bool, away: int) -> None:
+        """All but one replica copy and clean, and the leader has an undisturbed round with them."""
+        self.produce(count)
+        for id_ in self.live():
+            if id_ != away:
+                self.replicate(id_, 100)
+                self.clean(id_, 3)
+        if self.alive(self.leader):
+            if reads:
+                self.group.read_membership(self.leader, self.now_ms)
+            self._round(self.leader, away)
+
+    def _round(self, leader: int, away: int) -> None:
+        """What was on its way before stays so, and so does what goes to the replica that is away."""
+        late, self.group.wire = self.group.wire, []
+        self.group.collect(leader, self.now_ms)
+        for id_ in [*self.live(), *self.live()]:
+            if id_ != away:
+                self.group.talk(leader, id_, self.now_ms)
+        self.group.wire += late
+
+    @rule(pick=PICK, away=IDS, reads=st.booleans())
+    def round(self, pick: int, away: int, reads: bool) -> None:
+        """Somebody who believes to lead has a round with all but one."""
+        leaders = self.group.leaders()
+        if leaders:
+            leader = leaders[pick % len(leaders)]
+            if reads:
+                self.group.read_membership(leader, self.now_ms)
+            self._round(leader, away)
+
+    @rule(id_=IDS, pick=PICK)
+    def admit(self, id_: int, pick: int) -> None:
+        """A replica joins, and somebody who believes to lead has to do with it alone."""
+        leaders = self.group.leaders()
+        if leaders and id_ not in self.group.nodes:
+            self.join(id_)
+            leader = leaders[pick % len(leaders)]
+            self.group.read_membership(leader, self.now_ms)
+            self.group.collect(leader, self.now_ms)
+            self.group.talk(leader, id_, self.now_ms)
+            self.replicate(id_, 3)
+
+    @rule(id_=IDS)
+    def lose_disk(self, id_: int) -> None:
+        """A replica that had a copy of its disk made gets it back."""
+        if id_ in self.snapshots and self.alive(id_) and id_ != self.leader:
+            self.group.crash(id_)
+            self.restart(id_, put_back=True)
+
     @rule(count=st.integers(1, 9))
     def produce(self, count: int) -> None:
         if self.alive(self.leader):
@@ -111,7 +165,7 @@ class Protocol(RuleBasedStateMachine):
             self.leader = id_
             self.group.elect(id_, self.now_ms)
 
-    @rule(back=st.integers(0, 30))
+    @rule(back=st.integers(0, 12))
     def truncate(self, back: int) -> None:
         """The operator lets the log end earlier: offsets will be used again, under a new lineage."""
         if self.alive(self.leader):
@@ -131,32 +185,22 @@ class Protocol(RuleBasedStateMachine):
             self.group.collect(id_, self.now_ms)
 
     @precondition(lambda self: self.group.wire)
-    @rule(index=INDEX)
+    @rule(index=PICK)
     def deliver(self, index: int) -> None:
         self.group.deliver(index % len(self.group.wire), self.now_ms)
 
     @precondition(lambda self: self.group.sent)
-    @rule(index=INDEX)
-    def repeat(self, index: int) -> None:
-        self.group.repeat(index % len(self.group.sent), self.now_ms)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=6))
+    def repeat(self, picks: list[int]) -> None:
+        for pick in picks:
+            self.group.repeat(pick % len(self.group.sent), self.now_ms)
 
     @rule(one=IDS, other=IDS)
     def talk(self, one: int, other: int) -> None:
         self.group.talk(one, other, self.now_ms)
 
-    @rule(id_=IDS)
-    def round(self, id_: int) -> None:
-        """A leader with an undisturbed round; what was on its way before stays so."""
-        late, self.group.wire = self.group.wire, []
-        if self.alive(id_):
-            self.group.collect(id_, self.now_ms)
-        for _ in range(40):
-            if self.group.wire:
-                self.group.deliver(0, self.now_ms)
-        self.group.wire += late
-
     @precondition(lambda self: self.group.wire)
-    @rule(index=INDEX)
+    @rule(index=PICK)
     def drop(self, index: int) -> None:
         self.group.drop(index % len(self.group.wire))
 
