@@ -6,7 +6,6 @@ how many times as good Holdfast is: as fast, as quick to start, as small.
 """
 
 import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from bench.load.consume import reading
 from bench.load.endpoint import SECONDS_MAX, Endpoint
-from bench.load.process import resident_mb
+from bench.load.process import begin, resident_mb
 from bench.load.produce import batched, dual, synchronous
 from bench.load.turns import Rates, ratio, take_turns
 from bench.report import Figure, publish
@@ -130,7 +129,7 @@ class Brokers:
 
 def main() -> int:
     """Start all, run all, say whether the goals were reached."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    begin()
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(dir=Path(__file__).parents[1] / "build"))
         brokers = Brokers(Path(directory), undo)

@@ -4,7 +4,6 @@
 the client, not a rival. Where there is a bound instead of a baseline, the ratio is bound ÷ value.
 """
 
-import signal
 import statistics
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.load.endpoint import SECONDS_MAX, Endpoint
-from bench.load.process import resident_mb
+from bench.load.process import begin, resident_mb
 from bench.load.produce import batched, synchronous
 from bench.load.raw import cpu_us_per_request
 from bench.load.turns import ratio, take_turns
@@ -32,7 +31,7 @@ START_SECONDS_MAX = 1.0
 
 def main() -> int:
     """Run everything against one Holdfast process."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    begin()
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(dir=Path(__file__).parents[1] / "build"))
         start_seconds = statistics.median(
