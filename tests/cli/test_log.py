@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,40 @@ def test_other_files_and_torn_tails(tmp_path: Path, content: bytes) -> None:
     file.write_bytes(content)
     result = dump(file)
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+
+
+@pytest.mark.parametrize("before", [b"", SEGMENT], ids=["alone", "after a batch"])
+@pytest.mark.parametrize(("magic", "message_bytes"), [(0, 28), (1, 36), (1, 900)])
+def test_older_record_formats_are_named(
+    tmp_path: Path, before: bytes, magic: int, message_bytes: int
+) -> None:
+    """A message of v0 or v1 is said to be one, also where it is shorter than a header of v2."""
+    file = tmp_path / "old.log"
+    message = struct.pack(">qiIb", 7, message_bytes - 12, 0xDEADBEEF, magic)
+    file.write_bytes(before + message.ljust(message_bytes, b"\x01"))
+    result = dump(file)
+    assert result.exit_code == 1
+    why = f"record format v{magic} is not read, only v2 (at byte {len(before)})"
+    assert result.stderr == f"{file}: {why}\n"
+
+
+@pytest.mark.parametrize("count", [5, 61, 3 << 20])
+def test_a_preallocated_tail_is_no_damage(tmp_path: Path, count: int) -> None:
+    """The zeros after the last batch are counted, for people and programs; exit code 0."""
+    file = tmp_path / "preallocated.log"
+    file.write_bytes(SEGMENT + bytes(count))
+    result = dump(file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"{count} zero bytes after the last batch, at byte {len(SEGMENT)}" in result.stdout
+    *_, last = map(json.loads, dump(file, "--json").output.splitlines())
+    assert last == {"kind": "zeros", "file": str(file), "position": len(SEGMENT), "size_bytes": count}
+
+
+def test_zeros_before_other_bytes_are_damage(tmp_path: Path) -> None:
+    """A hole in the middle of a segment is not a preallocated tail."""
+    file = tmp_path / "hole.log"
+    file.write_bytes(SEGMENT + bytes(2 << 20) + b"\x01")
+    assert dump(file).exit_code == 1
 
 
 def test_an_empty_file_is_an_empty_log(tmp_path: Path) -> None:

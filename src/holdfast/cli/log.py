@@ -71,6 +71,9 @@ class Printer(Protocol):
     def record(self, file: Path, record: "Record") -> Iterator[str]:
         """One record."""
 
+    def zeros(self, file: Path, position: int, count: int) -> Iterator[str]:
+        """What a preallocated segment has after its last batch."""
+
 
 class Prose:
     """For people."""
@@ -114,6 +117,10 @@ class Prose:
             f", header {_short(name.encode())}: {_short(content)}" for name, content in record.headers
         )
         yield f"    {record.offset}  {clock(record.timestamp_ms)}  key {_short(record.key)}, value {value}{headers}"
+
+    def zeros(self, file: Path, position: int, count: int) -> Iterator[str]:
+        """How many, and from where."""
+        yield f"  {count} zero bytes after the last batch, at byte {position}"
 
 
 class JsonLines:
@@ -163,25 +170,36 @@ class JsonLines:
             headers=[{"key": name, "value": _plain(content)} for name, content in record.headers],
         )
 
+    def zeros(self, file: Path, position: int, count: int) -> Iterator[str]:
+        """Position and size, as of a batch."""
+        yield _line(kind="zeros", file=str(file), position=position, size_bytes=count)
+
 
 _PRINTERS: dict[str, Printer] = {"json": JsonLines(), "prose": Prose()}
 
 
 def _lines(printer: Printer, file: Path, records: bool) -> Iterator[str]:
     """The file batch by batch: it is mapped, so that memory does not grow with it."""
+    from holdfast.records.batch import validate
     from holdfast.records.build import read_records
     from holdfast.records.control import read_control
-    from holdfast.records.walk import walk_valid
+    from holdfast.records.walk import zero_tail_bytes
 
     yield from printer.file(file)
     if file.stat().st_size == 0:
         return
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for view in walk_valid(content):
+        position = 0
+        while position < len(content):
+            if zeros := zero_tail_bytes(content, position):
+                yield from printer.zeros(file, position, zeros)
+                return
+            view = validate(content, position)
             yield from printer.batch(file, view, read_control(view) if view.is_control else None)
             if records and not view.is_control:
                 for record in read_records(view):
                     yield from printer.record(file, record)
+            position += view.size_bytes
 
 
 def _short(field: bytes | None) -> str:

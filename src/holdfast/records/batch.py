@@ -33,6 +33,7 @@ SEQUENCE_MASK: Final = 0x7FFFFFFF
 NO_TIMESTAMP: Final = -1
 
 _INT64_MAX: Final = 2**63 - 1
+_MAGIC_FAULT: Final = "record format v{} is not read, only v2"
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -106,8 +107,7 @@ class BatchView:
                 self.record_count,
             ) = HEADER.unpack_from(buffer, position)
         except struct.error:
-            left = max(0, len(buffer) - position)
-            raise CorruptBatch(f"{left} bytes are too few for a batch header", position) from None
+            raise CorruptBatch(_short_header(buffer, position), position) from None
         self.size_bytes: int = length + LENGTH_STARTS_AT
 
     def __repr__(self) -> str:
@@ -207,9 +207,17 @@ def _checksum(view: BatchView) -> int:
     return crc32c(memoryview(view.buffer)[start + ATTRIBUTES_AT : start + view.size_bytes])
 
 
+def _short_header(buffer: ReadableBytes, position: int) -> str:
+    """Messages of v0 and v1 may be shorter than a header of v2, but have their magic at the same place."""
+    left = max(0, len(buffer) - position)
+    if left > MAGIC_AT and (magic := buffer[position + MAGIC_AT]) != MAGIC:
+        return _MAGIC_FAULT.format(magic)
+    return f"{left} bytes are too few for a batch header"
+
+
 def _length_fault(view: BatchView, end: int) -> str | None:
     if view.magic != MAGIC:
-        return f"record format v{view.magic}, and only v2 is read"
+        return _MAGIC_FAULT.format(view.magic)
     if view.size_bytes < HEADER_BYTES:
         return f"a batch of {view.size_bytes} bytes is shorter than its header"
     if view.position + view.size_bytes > end:

@@ -8,6 +8,7 @@ from holdfast.records.batch import HEADER_BYTES, LENGTH_STARTS_AT, BatchView, ch
 from holdfast.records.buffers import ReadableBytes
 
 _LENGTH = struct.Struct(">8xi")
+_PIECE_BYTES = 1 << 20
 
 
 def walk(buffer: ReadableBytes, *, position: int = 0, end: int | None = None) -> Iterator[BatchView]:
@@ -24,6 +25,17 @@ def walk_valid(buffer: ReadableBytes, *, position: int = 0, end: int | None = No
     """Every batch in buffer[position:end], each one validated when the iterator comes to it."""
     for view in walk(buffer, position=position, end=end):
         yield validate(buffer, view.position)
+
+
+def zero_tail_bytes(buffer: ReadableBytes, position: int) -> int:
+    """How many bytes follow, if all of them are zero, as in a segment that was preallocated; else 0."""
+    # No batch begins with as many zeros: most calls end here.
+    if any(buffer[position : position + HEADER_BYTES]):
+        return 0
+    pieces = range(position, len(buffer), _PIECE_BYTES)
+    if any(bytes(buffer[start : start + _PIECE_BYTES]).strip(b"\0") for start in pieces):
+        return 0
+    return len(buffer) - position
 
 
 def whole_bytes(buffer: ReadableBytes) -> int:
