@@ -52,6 +52,16 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments: list[str], said: str) 
     assert said in line
 
 
+@pytest.mark.parametrize("group", ["", "group", "lab", "log", "topic"])
+def test_a_group_alone_shows_its_help(group: str) -> None:
+    """The help as `--help` prints it, on stdout, but nothing was done: exit code 2."""
+    arguments = group.split()
+    result = holdfast(*arguments)
+    assert (result.returncode, result.stderr) == (2, "")
+    assert result.stdout == holdfast(*arguments, "--help").stdout
+    assert result.stdout.startswith("Usage: ")
+
+
 def test_command_line_starts_without_the_data_libraries() -> None:
     """`holdfast --help` and the agent's modules import neither numba nor Arrow nor Spark."""
     code = (

@@ -70,6 +70,10 @@ def main() -> None:
         code = leave.exit_code
     except click.Abort:
         code = 130
+    except click.exceptions.NoArgsIsHelpError as unfinished:
+        # A group without a command: its message is the whole help.
+        click.echo(unfinished.format_message())
+        code = UsageError.exit_code
     except click.ClickException as failure:
         code = _complain(failure.format_message(), UsageError.exit_code)
     except HoldfastError as failure:
