@@ -1,6 +1,6 @@
 """How many random schedules one core plays and checks per second, by CPU time; the goal is 300.
 
-Run with `make bench-lab`. A schedule under `coordinated` has 30 to 80 steps and ends with everybody brought back.
+Run with `make bench-lab`. A schedule under `coordinated` has 30 to 70 steps and ends with everybody brought back.
 """
 
 import statistics

@@ -19,7 +19,6 @@ from holdfast.lab.setting import RETENTION_MS, Setting, setting_of
 from holdfast.lab.violation import Violation
 from holdfast.rules.transaction import Outcome
 
-REST_ROUNDS = 2
 PART_SEEDS = 100
 
 
@@ -120,13 +119,16 @@ class Run:
             if producer.instance:
                 yield steps.End(name, Outcome.ABORTED)
         if model.policy == "coordinated":
-            for _ in range(REST_ROUNDS):
-                yield steps.Advance(RETENTION_MS + 1)
-                for number in list(model.replicas):
-                    yield steps.Clean(number)
-                yield steps.Exchange()
+            # All are clean, all hear of it, grace passes, and what may be forgotten goes.
+            yield from self._clean_all()
+            yield steps.Exchange()
+            yield from self._clean_all()
         for number in list(model.replicas):
             yield steps.ForceLeader(number)
+
+    def _clean_all(self) -> Iterator[steps.Step]:
+        yield steps.Advance(RETENTION_MS + 1)
+        yield from (steps.Clean(number) for number in list(self.model.replicas))
 
 
 def run_seed(seed: int, search: Search) -> Found | None:

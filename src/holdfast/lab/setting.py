@@ -6,7 +6,7 @@ from random import Random
 from holdfast.rules.policy import CompactionConfig
 
 RETENTION_MS = 1_000
-STEPS = {"kafka": (60, 160), "coordinated": (30, 80)}
+STEPS = {"kafka": (60, 160), "coordinated": (30, 70)}
 """How long a schedule is; under Kafka's policy a step costs less, and harm needs more passes of the cleaner."""
 
 
