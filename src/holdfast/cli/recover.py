@@ -6,15 +6,11 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.data_option import data_option
+
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("holdfast-data"),
-    show_default=True,
-    help="Data directory; nobody may be serving it.",
-)
+@data_option("Data directory; nobody may be serving it.")
 @click.option(
     "--store", type=click.IntRange(1), help="Believe this store alone; the others are then out of sync."
 )

@@ -7,17 +7,12 @@ from typing import Any
 import click
 
 from holdfast.cli import present
+from holdfast.cli.data_option import data_option
 from holdfast.cli.present import json_option
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("holdfast-data"),
-    show_default=True,
-    help="The data directory of a Holdfast on this machine.",
-)
+@data_option("The data directory of a Holdfast on this machine.")
 @click.option("--admin", metavar="HOST:PORT", help="The address of its admin service, instead of --data.")
 @json_option
 def status(data: Path, admin: str | None, as_json: bool) -> None:

@@ -9,17 +9,12 @@ from pathlib import Path
 import click
 
 from holdfast.cli import logs
+from holdfast.cli.data_option import data_option
 from holdfast.errors import UsageError
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("holdfast-data"),
-    show_default=True,
-    help="Directory that holds everything; made if it is not there.",
-)
+@data_option("Directory that holds everything; made if it is not there.")
 @click.option(
     "--listen",
     default="127.0.0.1:9092",
