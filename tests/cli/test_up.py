@@ -169,6 +169,15 @@ def test_port_in_use_is_refused(process: HoldfastProcess, tmp_path: Path) -> Non
         assert second.stop() == 0
 
 
+def test_a_directory_that_cannot_be_used_is_bad_usage(tmp_path: Path) -> None:
+    """Exit code 2 and the reason, like any other option that is wrong."""
+    (tmp_path / "file").touch()
+    for data in (tmp_path / "file" / "data", Path("/proc/x")):
+        result = up("--data", str(data), "--listen", "127.0.0.1:0")
+        assert result.returncode == 2
+        assert f"cannot use {data} as --data: " in said(result)
+
+
 def test_newer_format_is_refused(process: HoldfastProcess) -> None:
     """Exit code 1, both numbers, and nothing is touched."""
     process.stop()

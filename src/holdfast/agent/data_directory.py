@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from holdfast.errors import DataDirectoryRefused
+from holdfast.errors import DataDirectoryRefused, UsageError
 from holdfast.store.durable import make_directory, write_file
 
 FORMAT = 1
@@ -21,7 +21,7 @@ class DataDirectory:
             make_directory(path)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as failure:
-            raise DataDirectoryRefused(f"cannot use {path}: {failure.strerror}") from failure
+            raise UsageError(f"cannot use {path} as --data: {failure.strerror}") from failure
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
