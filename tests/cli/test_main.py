@@ -1,5 +1,6 @@
 """The command line as a whole: help, unknown commands, and errors of one line."""
 
+import os
 import subprocess
 import sys
 
@@ -60,6 +61,16 @@ def test_a_group_alone_shows_its_help(group: str) -> None:
     assert (result.returncode, result.stderr) == (2, "")
     assert result.stdout == holdfast(*arguments, "--help").stdout
     assert result.stdout.startswith("Usage: ")
+
+
+def test_nobody_reads_the_help() -> None:
+    """`holdfast lab | true` ends quietly, as every command does."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "holdfast", "lab"]
+    result = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, timeout=30, check=False)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (141, b"")
 
 
 def test_command_line_starts_without_the_data_libraries() -> None:

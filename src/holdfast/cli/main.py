@@ -65,24 +65,30 @@ def holdfast() -> None:
 def main() -> None:
     """Run the command line; every expected failure is one line on stderr and an exit code."""
     try:
-        code = holdfast.main(standalone_mode=False)
-    except click.exceptions.Exit as leave:
-        code = leave.exit_code
-    except click.Abort:
-        code = 130
-    except click.exceptions.NoArgsIsHelpError as unfinished:
-        # A group without a command: its message is the whole help.
-        click.echo(unfinished.format_message())
-        code = UsageError.exit_code
-    except click.ClickException as failure:
-        code = _complain(failure.format_message(), UsageError.exit_code)
-    except HoldfastError as failure:
-        code = _complain(str(failure), failure.exit_code)
-    except _ReaderLeft:
+        code = _run()
+    except (BrokenPipeError, _ReaderLeft):
         # There is nobody to tell, and flushing at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        code = holdfast.main(standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.Abort:
+        return 130
+    except click.exceptions.NoArgsIsHelpError as unfinished:
+        # A group without a command: its message is the whole help.
+        click.echo(unfinished.format_message())
+        return UsageError.exit_code
+    except click.ClickException as failure:
+        return _complain(failure.format_message(), UsageError.exit_code)
+    except HoldfastError as failure:
+        return _complain(str(failure), failure.exit_code)
+    return code if isinstance(code, int) else 0
 
 
 def _complain(message: str, code: int) -> int:
