@@ -12,6 +12,7 @@ from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.registry import APIS, Api, Payload, Request
 from holdfast.agent.wire import Reader
 from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.store.journal import Buffer
 
 if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
@@ -272,12 +273,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send the answers that are next in order."""
-        ready: list[bytes | bytearray] = []
+        ready: list[Buffer] = []
         while self._answers and (payload := self._answers[0][0]) is not None:
             self._answers.popleft()
             ready += payload
         # Joining would copy megabytes; several small sends would cost a system call each.
-        small: list[bytes | bytearray] = []
+        small: list[Buffer] = []
         for buffer in ready:
             if len(buffer) < SMALL_BYTES:
                 small.append(buffer)

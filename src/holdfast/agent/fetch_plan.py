@@ -10,7 +10,7 @@ from holdfast.records.batch import HEADER_BYTES, BatchView
 from holdfast.records.walk import walk, whole_bytes
 from holdfast.store.store import Place, Store
 
-SEARCH_BYTES = 1024 * 1024
+SEARCH_BYTES = 64 * 1024
 RESUME_POINTS_MAX = 10_000
 
 
@@ -19,7 +19,7 @@ class PartitionData:
     """What one partition contributes to a fetch answer."""
 
     bounds: LogBounds
-    chunks: list[bytes] = field(default_factory=list)
+    chunks: list[memoryview] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> int:
@@ -64,7 +64,7 @@ class PartitionReader:
                 break
         return data
 
-    def read_extent(self, extent: Extent) -> bytes:
+    def read_extent(self, extent: Extent) -> memoryview:
         """All batches of one extent."""
         return self._read_batches(extent, 0, extent.length_bytes, need_one=False)
 
@@ -75,29 +75,36 @@ class PartitionReader:
             return resume
         skipped = 0
         while skipped < extent.length_bytes:
-            window = self._read_batches(extent, skipped, SEARCH_BYTES, need_one=True)
-            for batch in walk(window):
+            window = self._read(extent, skipped, min(SEARCH_BYTES, extent.length_bytes - skipped))
+            position = 0
+            # Headers alone tell: a batch that reaches out of the window is stepped over, not read.
+            while position + HEADER_BYTES <= len(window):
+                batch = BatchView(window, position)
                 if batch.last_offset >= offset:
-                    return skipped + batch.position
-            skipped += len(window)
+                    return skipped + position
+                position += max(batch.size_bytes, HEADER_BYTES)
+            skipped += max(position, HEADER_BYTES)
         raise StoreFailed(f"offset {offset} is not in the extent {extent.first} to {extent.last}")
 
-    def _read_batches(self, extent: Extent, skipped: int, bytes_max: int, *, need_one: bool) -> bytes:
+    def _read_batches(self, extent: Extent, skipped: int, bytes_max: int, *, need_one: bool) -> memoryview:
         """Whole batches after the first `skipped` bytes of the extent; none if the first is too large."""
         left = extent.length_bytes - skipped
+        if left <= bytes_max:
+            return self._read(extent, skipped, left)
+        window = self._read(extent, skipped, max(bytes_max, HEADER_BYTES))
+        whole = whole_bytes(window)
+        if whole == 0 and need_one:
+            return self._read(extent, skipped, BatchView(window).size_bytes)
+        return window[:whole]
+
+    def _read(self, extent: Extent, skipped: int, length: int) -> memoryview:
         begin = extent.places.get(self._store.number)
         if begin is None:
             raise StoreFailed(f"store {self._store.number} lacks offsets {extent.first} to {extent.last}")
         place = Place(journal=begin.journal, position=begin.position + skipped)
-        if left <= bytes_max:
-            return self._store.read(place, left)
-        window = self._store.read(place, max(bytes_max, HEADER_BYTES))
-        whole = whole_bytes(window)
-        if whole == 0 and need_one:
-            return self._store.read(place, BatchView(window).size_bytes)
-        return window[:whole]
+        return memoryview(self._store.read(place, length))
 
-    def _remember(self, key: PartitionKey, chunk: bytes, read_bytes: int) -> None:
+    def _remember(self, key: PartitionKey, chunk: memoryview, read_bytes: int) -> None:
         for last in walk(chunk):
             next_offset = last.next_offset
         self._resume_points[key, next_offset] = read_bytes

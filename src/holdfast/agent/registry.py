@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import InvalidRequest
+from holdfast.store.journal import Buffer
 
 if TYPE_CHECKING:
     from holdfast.agent.agent import Agent
     from holdfast.agent.deferred import Deferred
 
-Payload = Sequence[bytes | bytearray]
+Payload = Sequence[Buffer]
 """A framed answer, ready for the socket; empty: this request gets none."""
 
 _FRAME_HEAD = struct.Struct(">ii")

@@ -4,9 +4,11 @@ Everything else goes through kafka-python's schema-driven classes: see `registry
 """
 
 import struct
+from collections.abc import Sequence
 from uuid import UUID
 
 from holdfast.errors import InvalidRequest
+from holdfast.store.journal import Buffer
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -132,7 +134,7 @@ class Writer:
     __slots__ = ("_flexible", "_small", "buffers")
 
     def __init__(self, *, flexible: bool) -> None:
-        self.buffers: list[bytes | bytearray] = []
+        self.buffers: list[Buffer] = []
         self._small = bytearray()
         self._flexible = flexible
 
@@ -167,7 +169,7 @@ class Writer:
             self._small += _INT16.pack(-1 if value is None else len(data))
         self._small += data
 
-    def blob(self, chunks: list[bytes]) -> None:
+    def blob(self, chunks: Sequence[Buffer]) -> None:
         """Bytes made of chunks that are sent as they are."""
         self.count(sum(map(len, chunks)))
         if chunks:
@@ -179,6 +181,6 @@ class Writer:
         if self._flexible:
             self._small.append(0)
 
-    def finish(self) -> list[bytes | bytearray]:
+    def finish(self) -> list[Buffer]:
         """All buffers in order."""
         return [*self.buffers, self._small]
