@@ -159,3 +159,13 @@ def test_batches_of_different_sizes(log: Log) -> None:
     assert bases(log.read(1, 1000)) == [1]
     assert bases(log.read(2, 1000)) == [2]
     assert bases(log.read(1, 1000, at_least_one=False)) == []
+
+
+def test_search_reads_headers_and_steps_over_the_rest(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of many large batches in a frame is found without reading the ones before it."""
+    monkeypatch.setattr(fetch_plan, "SEARCH_BYTES", 100)
+    size = len(batch(bytes(10_000)))
+    log.append(*[batch(bytes(10_000)) for _ in range(20)])
+    log.store.read_bytes = 0
+    assert bases(log.read(19)) == [19]
+    assert log.store.read_bytes <= size + 20 * 100
