@@ -2,7 +2,9 @@
 
 import pytest
 
+from holdfast.lab.account import run
 from holdfast.lab.explore import Found, Search, explore_part, replay
+from holdfast.lab.scenario import parse
 from holdfast.lab.shrink import shrink
 from holdfast.lab.transcript import lines
 
@@ -27,9 +29,9 @@ def test_shrunk_schedule_needs_every_step(found: Found) -> None:
         assert again is None or again.kind != short.kind or len(again.steps) == len(short.steps)
 
 
-def test_schedule_is_told_line_by_line() -> None:
-    """A header with the setting, then one line for each step."""
-    short = shrink(FOUND[0])
-    told = lines(short)
-    assert told[0] == f"replicas {short.setting.replicas}"
-    assert sum(not line.startswith(("replicas", "set")) for line in told) == len(short.steps) + short.at_rest
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: str(found.violation.variant))
+def test_told_schedule_is_a_scenario(found: Found) -> None:
+    """What is printed is the scenario language: `lab run` sees the same harm, and none under coordination."""
+    text = "\n".join(lines(shrink(found)))
+    assert run(parse("found", text), policy="kafka").variant == found.violation.variant
+    assert run(parse("found", text), policy="coordinated").agreed

@@ -165,7 +165,7 @@ def _print(search: "Search", whole: "Part", shortest: list["Found"], took_s: flo
     failed = whole.counts.total()
     outcome = f"{failed} broke an invariant" if failed else "none broke an invariant"
     click.echo(
-        f"{whole.seeds} schedules under {search.policy}: {outcome} "
+        f"{whole.seeds} schedule{'s' if whole.seeds != 1 else ''} under {search.policy}: {outcome} "
         f"({took_s:.1f} s, {whole.seeds / took_s:.0f}/s)"
     )
     for found in shortest:

@@ -16,6 +16,7 @@ from holdfast.lab.guards import without
 from holdfast.lab.invariants import Checker
 from holdfast.lab.schedule import Scheduler
 from holdfast.lab.setting import RETENTION_MS, Setting, setting_of
+from holdfast.lab.steps import Step
 from holdfast.lab.violation import Violation
 from holdfast.rules.transaction import Outcome
 
@@ -32,10 +33,10 @@ class Found:
 
     seed: int
     setting: Setting
-    steps: tuple[steps.Step, ...]
+    steps: tuple[Step, ...]
     violation: Violation
-    at_rest: bool
-    """It showed only after the schedule, when everybody was brought back."""
+    rest: tuple[Step, ...] = ()
+    """If it showed only after the schedule: how everybody was brought back until it did."""
 
     @property
     def kind(self) -> Kind:
@@ -78,9 +79,9 @@ class Run:
     def __init__(self, setting: Setting) -> None:
         self.model = Model(policy=setting.policy, replicas=setting.replicas, config=setting.config)
         self.checker = Checker(self.model, readers_only=setting.readers_only)
-        self.taken: list[steps.Step] = []
+        self.taken: list[Step] = []
 
-    def take(self, step: steps.Step) -> Violation | None:
+    def take(self, step: Step) -> Violation | None:
         """Take a step if the model allows it, and check."""
         self.taken.append(step)
         try:
@@ -104,7 +105,7 @@ class Run:
                 return violation
         return self.checker.at_rest()
 
-    def _finale(self) -> Iterator[steps.Step]:
+    def _finale(self) -> Iterator[Step]:
         model = self.model
         for number in list(model.replicas):
             if not model.replicas[number].alive:
@@ -126,7 +127,7 @@ class Run:
         for number in list(model.replicas):
             yield steps.ForceLeader(number)
 
-    def _clean_all(self) -> Iterator[steps.Step]:
+    def _clean_all(self) -> Iterator[Step]:
         yield steps.Advance(RETENTION_MS + 1)
         yield from (steps.Clean(number) for number in list(self.model.replicas))
 
@@ -140,20 +141,20 @@ def run_seed(seed: int, search: Search) -> Found | None:
     return _found(seed, setting, run, (scheduler.next() for _ in range(setting.length)))
 
 
-def replay(found: Found, schedule: Iterable[steps.Step]) -> Found | None:
+def replay(found: Found, schedule: Iterable[Step]) -> Found | None:
     """Take other steps in the same setting; what they find, if anything."""
     return _found(found.seed, found.setting, Run(found.setting), schedule)
 
 
-def _found(seed: int, setting: Setting, run: Run, schedule: Iterable[steps.Step]) -> Found | None:
+def _found(seed: int, setting: Setting, run: Run, schedule: Iterable[Step]) -> Found | None:
     violation = next(filter(None, map(run.take, schedule)), None)
     taken = tuple(run.taken)
-    at_rest = violation is None
     if violation is None:
         violation = run.finish()
     if violation is None:
         return None
-    return Found(seed=seed, setting=setting, steps=taken, violation=violation, at_rest=at_rest)
+    rest = tuple(run.taken[len(taken) :])
+    return Found(seed=seed, setting=setting, steps=taken, violation=violation, rest=rest)
 
 
 def explore(search: Search, *, jobs: int = 1) -> Iterator[Part]:

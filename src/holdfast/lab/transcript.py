@@ -5,21 +5,19 @@ from typing import Any
 
 from holdfast.lab import steps
 from holdfast.lab.explore import Found
-from holdfast.lab.setting import Setting
 from holdfast.rules.transaction import Outcome
 
 
 def lines(found: Found) -> list[str]:
-    """The setting, then a line for every step; what comes after the last one happens to every schedule."""
-    told = [*_header(found.setting), *(line(step) for step in found.steps)]
-    if found.at_rest:
-        told.append("await-isr  -- everybody is brought back, and time passes")
-    return told
+    """The setting, a line for every step, and how everybody was brought back if that is when it showed."""
+    return [*_header(found), *map(line, found.steps), *map(line, found.rest)]
 
 
-def _header(setting: Setting) -> Iterator[str]:
-    config = setting.config
-    yield f"replicas {setting.replicas}"
+def _header(found: Found) -> Iterator[str]:
+    config = found.setting.config
+    yield f"replicas {found.setting.replicas}"
+    if {step.version for step in found.steps if isinstance(step, steps.Begin)} == {2}:
+        yield "set transaction.version 2"
     yield f"set delete.retention.ms {config.delete_retention_ms}ms"
     yield f"set producer.id.expiration.ms {config.producer_id_expiration_ms}ms"
     yield f"set segment.batches {config.segment_batches}"
