@@ -15,6 +15,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.load.endpoint import SECONDS_MAX, Endpoint
+from bench.load.floor import append_durably
 from bench.load.process import begin, resident_mb
 from bench.load.produce import batched, synchronous
 from bench.load.raw import cpu_us_per_request
@@ -63,6 +64,7 @@ def main() -> int:
             _cpu("CPU per produce request, 100 B", ours, process, value_bytes=100, bound=SMALL_CPU_US_MAX),
             _cpu("CPU per produce request, 64 KB", ours, process, value_bytes=64_000, bound=LARGE_CPU_US_MAX),
         ]
+        figures += _floors(Path(directory))
     return publish("log", figures)
 
 
@@ -128,6 +130,16 @@ def _bounded(name: str, value: float, unit: str, bound: float | None) -> Figure:
         ratio=None if bound is None else round(bound / value, 2),
         goal=None if bound is None else 1.0,
     )
+
+
+def _floors(directory: Path) -> list[Figure]:
+    """No goals: what the same bytes cost a process that does nothing but write and sync them."""
+    small = append_durably(directory, buffer_bytes=64_000, frame_buffers=64, frames=60)
+    large = append_durably(directory, buffer_bytes=1_000_000, frame_buffers=3, frames=60)
+    return [
+        _bounded("for comparison: CPU to write and sync 64 KB alone", small.cpu_us_per_buffer, "us", None),
+        _bounded("for comparison: 3 MB writes with a sync each alone", large.mb_per_second, "MB/s", None),
+    ]
 
 
 def _start_seconds(data: Path) -> float:
