@@ -18,6 +18,14 @@ from holdfast.rules.removal_leader import LeaderState
 from holdfast.rules.removal_replica import ReplicaState
 
 ROUNDS_MAX = 8
+DELIVERIES_MAX = 2_000
+"""Far more than a round of the largest group takes: each message has at most one answer."""
+
+
+class Unsettled(Exception):
+    """The protocol goes on without end; with all its guards it never does."""
+
+
 TALK_MAX = 64
 
 
@@ -178,11 +186,17 @@ class Coordination:
             for id_ in self.leaders():
                 self.read_membership(id_, now_ms)
                 self.collect(id_, now_ms)
-            while self.wire:
-                self.deliver(0, now_ms)
+            self._deliver_all(now_ms)
             now = [node.state for node in self.nodes.values()]
             if self._at_one(now) or all(map(is_, before, now)):
                 return
+
+    def _deliver_all(self, now_ms: int) -> None:
+        for _ in range(DELIVERIES_MAX):
+            if not self.wire:
+                return
+            self.deliver(0, now_ms)
+        raise Unsettled(f"{DELIVERIES_MAX} messages later there is still one on its way")
 
     def _at_one(self, states: list[ReplicaState]) -> bool:
         """One leader has heard from all, and all have its values."""

@@ -1,15 +1,17 @@
 """Search random schedules for one that breaks an invariant; one seed is always the same schedule."""
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from multiprocessing import get_context
 from random import Random
 
 from holdfast.errors import OutcomeMissing
 from holdfast.lab import steps
+from holdfast.lab.coordination import Unsettled
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.partition import StepError
 from holdfast.lab.guards import without
@@ -18,7 +20,7 @@ from holdfast.lab.schedule import Scheduler
 from holdfast.lab.setting import RETENTION_MS, Setting, setting_of
 from holdfast.lab.steps import Step
 from holdfast.lab.violation import Violation
-from holdfast.rules.transaction import Outcome
+from holdfast.rules.transaction import NO_INSTANCE, Outcome
 
 PART_SEEDS = 100
 
@@ -93,6 +95,9 @@ class Run:
             return self.checker.check(step) if self._halted() else None
         except OutcomeMissing as missing:
             return Violation(invariant="halted", what=f"a pass or a reader had to stop: {missing}")
+        except (Unsettled, RecursionError) as endless:
+            # A leader's messages to its own replica are answered at once: without end, that is a recursion.
+            return Violation(invariant="settling", what=f"the protocol does not come to rest: {endless}")
 
     def _halted(self) -> bool:
         return any(replica.halted is not None for replica in self.model.replicas.values())
@@ -117,7 +122,7 @@ class Run:
         yield steps.Exchange()
         yield steps.AwaitIsr()
         for name, producer in model.producers.items():
-            if producer.instance:
+            if producer.instance != NO_INSTANCE:
                 yield steps.End(name, Outcome.ABORTED)
         if model.policy == "coordinated":
             # All are clean, all hear of it, grace passes, and what may be forgotten goes.
@@ -159,16 +164,21 @@ def _found(seed: int, setting: Setting, run: Run, schedule: Iterable[Step]) -> F
 
 def explore(search: Search, *, jobs: int = 1) -> Iterator[Part]:
     """Search all seeds, in parts as they are done; added up they are the same whatever `jobs` is."""
-    parts = [
-        replace(search, first_seed=first, seeds=min(PART_SEEDS, search.first_seed + search.seeds - first))
-        for first in range(search.first_seed, search.first_seed + search.seeds, PART_SEEDS)
-    ]
-    if jobs == 1 or len(parts) == 1:
+    end = search.first_seed + search.seeds
+    parts = (
+        replace(search, first_seed=first, seeds=min(PART_SEEDS, end - first))
+        for first in range(search.first_seed, end, PART_SEEDS)
+    )
+    if jobs == 1 or search.seeds <= PART_SEEDS:
         yield from map(explore_part, parts)
         return
     # Not by fork: whoever shows progress has threads.
-    with ProcessPoolExecutor(max_workers=min(jobs, len(parts)), mp_context=get_context("spawn")) as workers:
-        yield from workers.map(explore_part, parts)
+    with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as workers:
+        # However many seeds are asked for, only a few parts wait at a time.
+        waiting = deque(workers.submit(explore_part, part) for part in islice(parts, 2 * jobs))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(workers.submit(explore_part, part) for part in islice(parts, 1))
 
 
 def explore_part(search: Search) -> Part:
