@@ -13,6 +13,7 @@ import kafka
 
 SECONDS_MAX = 30.0
 HEARTBEAT_MS = 200
+REBALANCE_MS = 10_000
 SESSION_MS = 6_000
 
 
@@ -116,6 +117,8 @@ class KafkaPythonMember(kafka.ConsumerRebalanceListener):
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
+            # A member that leaves as a rebalance begins may stay behind as a ghost, to be waited for this long.
+            max_poll_interval_ms=REBALANCE_MS,
         )
         self.consumer.subscribe([topic], listener=self)
 
