@@ -42,6 +42,11 @@
         ├── OutOfOrderSequence         45
         ├── InvalidProducerEpoch       47
         ├── InvalidTxnState            48
+        ├── InvalidProducerIdMapping   49
+        ├── InvalidTransactionTimeout  50
+        ├── ConcurrentTransactions     51
+        ├── TransactionCoordinatorFenced 52
+        ├── UnknownProducerId          59
         ├── NonEmptyGroup              68
         ├── GroupIdNotFound            69
         ├── FetchSessionIdNotFound     70
@@ -55,7 +60,11 @@
         ├── ElectionNotNeeded          84
         ├── GroupSubscribedToTopic     86
         ├── InvalidRecord              87
+        ├── UnstableOffsetCommit       88
+        ├── ProducerFenced             90
         ├── UnknownTopicId             100
+        ├── TransactionalIdNotFound    105
+        ├── TransactionAbortable       120
         ├── TransientRefusal           any other code after which a client simply asks again
         ├── OffsetOutOfRange           1
         └── StorageUnavailable         56
@@ -366,6 +375,37 @@ class InvalidTxnState(KafkaRefusal):
     kafka_code = 48
 
 
+class InvalidProducerIdMapping(KafkaRefusal):
+    """The transactional id is unknown, or belongs to another producer id."""
+
+    kafka_code = 49
+
+
+class InvalidTransactionTimeout(KafkaRefusal):
+    """A transaction timeout of nothing, or over transaction.max.timeout.ms."""
+
+    kafka_code = 50
+
+
+class ConcurrentTransactions(KafkaRefusal):
+    """The transactional id's last transaction has not come to its end yet."""
+
+    kafka_code = 51
+    retriable = True
+
+
+class TransactionCoordinatorFenced(KafkaRefusal):
+    """An outcome from a coordinator that is no longer the one."""
+
+    kafka_code = 52
+
+
+class UnknownProducerId(KafkaRefusal):
+    """Nothing is known of this producer in the partition any more."""
+
+    kafka_code = 59
+
+
 class StorageUnavailable(KafkaRefusal):
     """The write is not durable; nothing was acknowledged."""
 
@@ -426,8 +466,33 @@ class InvalidRecord(KafkaRefusal):
     kafka_code = 87
 
 
+class UnstableOffsetCommit(KafkaRefusal):
+    """An open transaction has staged an offset for the partition, and the reader asked for a settled one."""
+
+    kafka_code = 88
+    retriable = True
+
+
+class ProducerFenced(KafkaRefusal):
+    """Another producer has taken over the transactional id."""
+
+    kafka_code = 90
+
+
 class UnknownTopicId(KafkaRefusal):
     """No topic has this id."""
 
     kafka_code = 100
     retriable = True
+
+
+class TransactionalIdNotFound(KafkaRefusal):
+    """Nobody has used this transactional id."""
+
+    kafka_code = 105
+
+
+class TransactionAbortable(KafkaRefusal):
+    """The transaction can only be aborted; the producer may go on with the next one (KIP-890)."""
+
+    kafka_code = 120
