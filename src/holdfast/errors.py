@@ -47,6 +47,7 @@
         ├── ConcurrentTransactions     51
         ├── TransactionCoordinatorFenced 52
         ├── UnknownProducerId          59
+        ├── TransactionalIdAuthorizationFailed 53
         ├── NonEmptyGroup              68
         ├── GroupIdNotFound            69
         ├── FetchSessionIdNotFound     70
@@ -404,6 +405,12 @@ class UnknownProducerId(KafkaRefusal):
     """Nothing is known of this producer in the partition any more."""
 
     kafka_code = 59
+
+
+class TransactionalIdAuthorizationFailed(KafkaRefusal):
+    """A transactional batch whose request does not name its transactional id."""
+
+    kafka_code = 53
 
 
 class StorageUnavailable(KafkaRefusal):

@@ -6,6 +6,8 @@ from typing import Protocol
 from uuid import UUID
 
 from holdfast.rules.producer import ProducerState
+from holdfast.rules.transaction import NO_INSTANCE, Outcome
+from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
@@ -31,10 +33,11 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """A partition's [start, end) and the epoch of its leader."""
+    """A partition's [start, end), its last stable offset, and the epoch of its leader."""
 
     start: int
     end: int
+    last_stable: int
     leader_epoch: int
 
 
@@ -47,6 +50,17 @@ class Extent:
     places: dict[int, Place]
     length_bytes: int
     max_timestamp: int
+    instance: int = NO_INSTANCE
+    outcome: Outcome | None = None
+    """What became of the instance; None if there is none, or nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenInstance:
+    """A transaction instance that is open in a partition."""
+
+    instance: int
+    first_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +96,9 @@ class ControlPlane(Protocol):
 
         `lost` are stores that failed to take it: they are in sync no longer, which is durable on return. A
         frame that is already applied is left alone, so a replay may begin too early. CommitRefused if a change
-        no longer fits (another log end, leader epoch, sequence or topic than the commit was planned with): the
-        frame then counts as applied, without effect.
+        no longer fits (another log end, leader epoch, sequence, topic or owner of a transactional id than the
+        commit was planned with, or a transaction instance that is open no longer): the frame then counts as
+        applied, without effect.
         """
         ...
 
@@ -123,7 +138,10 @@ class ControlPlane(Protocol):
         ...
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
-        """Where the partition's log begins and ends; UnknownTopicOrPartition."""
+        """Where the partition's log begins, is stable and ends; UnknownTopicOrPartition.
+
+        Stable means: every transaction that begins below is decided.
+        """
         ...
 
     def find_size(self, topic_id: UUID, partition: int) -> int:
@@ -155,6 +173,30 @@ class ControlPlane(Protocol):
 
     def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
         """Idempotent producers of the partition by producer id."""
+        ...
+
+    def find_open_instances(self, topic_id: UUID, partition: int) -> dict[int, OpenInstance]:
+        """The transaction instances that are open in the partition, by producer id."""
+        ...
+
+    def find_transactional_id(self, transactional_id: str) -> TransactionalId | None:
+        """A transactional id as it stands; None if nobody has used it."""
+        ...
+
+    def list_transactional_ids(self) -> dict[str, TransactionalId]:
+        """All transactional ids by name."""
+        ...
+
+    def find_next_instance(self) -> int:
+        """The number that the next transaction instance gets."""
+        ...
+
+    def find_instance_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
+        """(topic id, partition, first offset) of an open instance."""
+        ...
+
+    def find_staged(self, group: str) -> set[tuple[UUID, int]]:
+        """(topic id, partition) of the positions that open transactions have staged for a group."""
         ...
 
     def find_next_producer_id(self) -> int:

@@ -13,17 +13,30 @@ from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
-from holdfast.control.plane import Extent, GroupOffset, ListedGroup, LogBounds, Partition, Topic
+from holdfast.control.plane import (
+    Extent,
+    GroupOffset,
+    ListedGroup,
+    LogBounds,
+    OpenInstance,
+    Partition,
+    Topic,
+)
 from holdfast.control.sqlite_apply import FrameApplier, decode_places, decode_producer
+from holdfast.control.sqlite_transactions import FIRST_OPEN, OUTCOMES, TransactionReader
 from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
+from holdfast.rules.lso import last_stable_offset
 from holdfast.rules.producer import ProducerState
+from holdfast.rules.transaction import NO_INSTANCE
+from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 EXTENTS_PER_PLAN_MAX = 256
 
-_EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp"
+_EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp, instance, outcome"
+_EXTENTS = "extents LEFT JOIN instances USING (instance)"
 
 
 class SqliteControlPlane:
@@ -43,6 +56,7 @@ class SqliteControlPlane:
         rows = self._reader.execute("SELECT topic_id, topic FROM topics")
         self._topic_rows = {UUID(bytes=topic_id): row for topic_id, row in rows}
         self._applier = FrameApplier(self._writer, self._topic_rows)
+        self._transactions = TransactionReader(lambda: self._reader, self._topic_rows)
 
     def apply(
         self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
@@ -109,12 +123,16 @@ class SqliteControlPlane:
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
         """Where the partition's log begins and ends."""
         row = self._reader.execute(
-            "SELECT log_start, log_end, leader_epoch FROM partitions WHERE topic = ? AND partition = ?",
-            (self._topic_rows.get(topic_id), partition),
+            f"SELECT log_start, log_end, leader_epoch, ({FIRST_OPEN})"  # noqa: S608 (a constant)
+            " FROM partitions WHERE topic = :topic AND partition = :partition",
+            {"topic": self._topic_rows.get(topic_id), "partition": partition},
         ).fetchone()
         if row is None:
             raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-        return LogBounds(start=row[0], end=row[1], leader_epoch=row[2])
+        start, end, leader_epoch, first_open = row
+        # DeleteRecords may pass the beginning of an open transaction; nothing below the log start is waited for.
+        last_stable = max(last_stable_offset(end, first_open), start)
+        return LogBounds(start=start, end=end, last_stable=last_stable, leader_epoch=leader_epoch)
 
     def find_size(self, topic_id: UUID, partition: int) -> int:
         """Bytes of the partition's batches."""
@@ -135,7 +153,7 @@ class SqliteControlPlane:
             if not bounds.start <= offset < bounds.end:
                 return bounds, []
             rows = self._reader.execute(
-                f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (a constant)
+                f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (a constant)
                 " WHERE topic = ? AND partition = ? AND last_offset >= ? ORDER BY last_offset LIMIT ?",
                 (self._topic_rows.get(topic_id), partition, offset, EXTENTS_PER_PLAN_MAX),
             )
@@ -166,7 +184,7 @@ class SqliteControlPlane:
         self, condition: str, topic_id: UUID, partition: int, offset: int, value: int
     ) -> Extent | None:
         row = self._reader.execute(
-            f"SELECT {_EXTENT_COLUMNS} FROM extents"  # noqa: S608 (constants)
+            f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (constants)
             f" WHERE topic = ? AND partition = ? AND last_offset >= ? AND {condition} LIMIT 1",
             (self._topic_rows.get(topic_id), partition, offset, value),
         ).fetchone()
@@ -197,6 +215,30 @@ class SqliteControlPlane:
             (self._topic_rows.get(topic_id), partition),
         )
         return {producer_id: decode_producer(epoch, batches) for producer_id, epoch, batches in rows}
+
+    def find_open_instances(self, topic_id: UUID, partition: int) -> dict[int, OpenInstance]:
+        """The transaction instances that are open in the partition."""
+        return self._transactions.find_open(topic_id, partition)
+
+    def find_transactional_id(self, transactional_id: str) -> TransactionalId | None:
+        """A transactional id as it stands."""
+        return self._transactions.find(transactional_id)
+
+    def list_transactional_ids(self) -> dict[str, TransactionalId]:
+        """All transactional ids by name."""
+        return self._transactions.list_all()
+
+    def find_next_instance(self) -> int:
+        """The number that the next transaction instance gets."""
+        return self._transactions.find_next_instance()
+
+    def find_instance_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
+        """Where an open instance has data."""
+        return self._transactions.find_partitions(instance)
+
+    def find_staged(self, group: str) -> set[tuple[UUID, int]]:
+        """Partitions for which open transactions have staged positions of a group."""
+        return self._transactions.find_staged(group)
 
     def find_next_producer_id(self) -> int:
         """First producer id not yet allotted."""
@@ -277,12 +319,14 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
 
 
-def _extent(row: tuple[int, int, bytes, int, int]) -> Extent:
-    first, last, places, length_bytes, max_timestamp = row
+def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None]) -> Extent:
+    first, last, places, length_bytes, max_timestamp, instance, outcome = row
     return Extent(
         first=first,
         last=last,
         places=decode_places(places),
         length_bytes=length_bytes,
         max_timestamp=max_timestamp,
+        instance=NO_INSTANCE if instance is None else instance,
+        outcome=None if outcome is None else OUTCOMES[outcome],
     )

@@ -9,8 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from holdfast.control.sqlite_topics import TopicTable
+from holdfast.control.sqlite_transactions import TransactionTable
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.store import footer
 from holdfast.store.footer import (
     Change,
@@ -18,6 +20,7 @@ from holdfast.store.footer import (
     GroupDeleted,
     GroupOffsetCommitted,
     GroupOffsetDeleted,
+    GroupOffsetStaged,
     GroupSaved,
     LeaderMoved,
     LogStartMoved,
@@ -28,6 +31,9 @@ from holdfast.store.footer import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    TransactionalIdSet,
+    TransactionBegun,
+    TransactionEnded,
     extents_on,
 )
 from holdfast.store.store import Place, StoredFrame
@@ -47,6 +53,7 @@ class FrameApplier:
     def __init__(self, writer: sqlite3.Connection, topic_rows: dict[UUID, int]) -> None:
         self._writer = writer
         self._topics = TopicTable(writer, topic_rows)
+        self._transactions = TransactionTable(writer, self._topics)
         # Frames are applied by one thread, trimming may be another's work.
         self._writing = threading.RLock()
         self._appliers: dict[type[Change], Callable[[Any, Places], None]] = {
@@ -62,6 +69,10 @@ class FrameApplier:
             GroupOffsetDeleted: self._delete_group_offset,
             GroupSaved: self._save_group,
             GroupDeleted: self._delete_group,
+            TransactionalIdSet: lambda change, _: self._transactions.set(change),
+            TransactionBegun: lambda change, _: self._transactions.begin(change),
+            TransactionEnded: lambda change, _: self._transactions.end(change),
+            GroupOffsetStaged: lambda change, _: self._transactions.stage(change),
             LeaderMoved: self._move_leader,
             StoreLeft: self._leave_store,
         }
@@ -148,8 +159,11 @@ class FrameApplier:
         ).rowcount
         if moved != 1:
             raise CommitRefused(f"{change.topic_id}/{change.partition} does not end at {change.first}")
+        is_transactional = change.instance != NO_INSTANCE
+        if is_transactional:
+            self._transactions.join(topic, change.partition, change.first, change.instance)
         self._writer.execute(
-            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 topic,
                 change.partition,
@@ -159,6 +173,7 @@ class FrameApplier:
                 change.length_bytes,
                 change.max_timestamp,
                 change.leader_epoch,
+                change.instance if is_transactional else None,
             ),
         )
 
@@ -256,6 +271,7 @@ class FrameApplier:
     def _delete_group(self, change: GroupDeleted, places: Places) -> None:
         self._writer.execute("DELETE FROM consumer_groups WHERE group_id = ?", (change.group,))
         self._writer.execute("DELETE FROM group_offsets WHERE group_id = ?", (change.group,))
+        self._writer.execute("DELETE FROM staged_offsets WHERE group_id = ?", (change.group,))
 
 
 def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:

@@ -26,6 +26,10 @@ _TRIM_DELETED = (
     " (SELECT topic, partition, producer_id FROM deleted_topics CROSS JOIN producers USING (topic) LIMIT ?)",
     "DELETE FROM leader_epochs WHERE (topic, partition, leader_epoch) IN (SELECT topic, partition, leader_epoch"
     " FROM deleted_topics CROSS JOIN leader_epochs USING (topic) LIMIT ?)",
+    "DELETE FROM joined_partitions WHERE (topic, partition, first_offset) IN (SELECT topic, partition, first_offset"
+    " FROM deleted_topics CROSS JOIN joined_partitions USING (topic) LIMIT ?)",
+    "DELETE FROM staged_offsets WHERE (group_id, topic, partition, instance) IN (SELECT group_id, topic, partition,"
+    " instance FROM staged_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?)",
     "DELETE FROM group_offsets WHERE (group_id, topic, partition) IN (SELECT group_id, topic, partition"
     " FROM group_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?)",
 )

@@ -6,11 +6,12 @@ The kinds and the order of their fields are part of the on-disk format (`docs/fo
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
 from holdfast.errors import CorruptFrame, FormatTooNew
+from holdfast.rules.transaction import NO_INSTANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class LogStartMoved:
 class ExtentAppended:
     """Batches of one partition lie in the bodies on `stores`; `first` is the log end that they continue.
 
-    A store's body holds its extents in the order of the footer, so their positions follow from the lengths.
+    All of them belong to the same transaction instance, or to none. A store's body holds its extents in the
+    order of the footer, so their positions follow from the lengths.
     """
 
     kind: ClassVar[str] = "extent"
@@ -77,6 +79,7 @@ class ExtentAppended:
     length_bytes: int
     max_timestamp: int
     leader_epoch: int
+    instance: int = NO_INSTANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,58 @@ class GroupOffsetDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionalIdSet:
+    """A transactional id as it stands from here on, in place of what it was in turn `turn_before` (0: new)."""
+
+    kind: ClassVar[str] = "transactional-id"
+    transactional_id: str
+    turn_before: int
+    instance_before: int
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    phase: str
+    instance: int
+    turn: int
+    previous_producer_id: int
+    previous_epoch: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBegun:
+    """A transaction instance is open from here on."""
+
+    kind: ClassVar[str] = "transaction-begun"
+    instance: int
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """The outcome of an instance. If it is committed, the positions that it staged count from here on."""
+
+    kind: ClassVar[str] = "transaction-ended"
+    instance: int
+    committed: bool
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsetStaged:
+    """A group's position in one partition, to count once the instance is committed."""
+
+    kind: ClassVar[str] = "group-offset-staged"
+    instance: int
+    group: str
+    topic_id: UUID
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderMoved:
     """A partition has another leader from here on; `leader_epoch` is one more than before."""
 
@@ -201,12 +256,20 @@ Change = (
     | GroupSaved
     | GroupDeleted
     | GroupOffsetDeleted
+    | TransactionalIdSet
+    | TransactionBegun
+    | TransactionEnded
+    | GroupOffsetStaged
     | LeaderMoved
     | StoreLeft
 )
 
 _KINDS: dict[str, type[Change]] = {change.kind: change for change in get_args(Change)}
 _FIELDS = {change: tuple(field.name for field in fields(change)) for change in _KINDS.values()}
+_FIELDS_MIN = {
+    change: sum(field.default is MISSING for field in fields(change)) for change in _KINDS.values()
+}
+"""Fields that came later have a default: a footer from before them is shorter."""
 
 
 def encode(changes: Sequence[Change]) -> bytes:
@@ -242,7 +305,10 @@ def decode_sound(footer: bytes) -> list[Change]:
 
 def _change(kind: str, values: list[object]) -> Change:
     change = _KINDS[kind]
-    named = dict(zip(_FIELDS[change], values, strict=True))
+    names = _FIELDS[change]
+    if not _FIELDS_MIN[change] <= len(values) <= len(names):
+        raise ValueError(f"{len(values)} fields in a change of kind {kind!r}")
+    named = dict(zip(names, values, strict=False))
     if "topic_id" in named:
         named["topic_id"] = UUID(str(named["topic_id"]))
     if "members" in named:
