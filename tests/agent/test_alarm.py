@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.agent.groups.alarm import Alarm
+from holdfast.agent.alarm import Alarm
 
 SECONDS_MAX = 10.0
 

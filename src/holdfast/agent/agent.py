@@ -40,6 +40,7 @@ class Agent:
         self.connections: set[Connection] = set()
         self.counters = cluster.counters
         self.groups = cluster.groups
+        self.transactions = cluster.transactions
 
     @property
     def address(self) -> str:
@@ -75,6 +76,7 @@ async def stop(agents: Sequence[Agent]) -> None:
         return
     agents[0].waiters.wake_all()
     agents[0].groups.stop()
+    agents[0].transactions.stop()
     connections = [connection for agent in agents for connection in agent.connections]
     for connection in connections:
         connection.drain()

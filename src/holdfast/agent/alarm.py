@@ -1,4 +1,4 @@
-"""One timer for the next deadline over all groups."""
+"""One timer for the next of many deadlines."""
 
 import asyncio
 import heapq

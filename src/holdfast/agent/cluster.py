@@ -1,5 +1,6 @@
 """What the nodes of one process share: control plane, stores, group commit, topics."""
 
+import itertools
 import time
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.settings import Settings
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_config import check_configs
+from holdfast.agent.transactions.coordinator import TransactionCoordinator
 from holdfast.agent.waiters import Waiters
 from holdfast.agent.writes import CreateTopic
 from holdfast.control.plane import Topic
@@ -55,6 +57,16 @@ class Cluster:
             counters=self.counters,
         )
         self.producer_ids = ProducerIds(self.plane, self.commits)
+        self.sessions = itertools.count(1)
+        """Numbers for connections."""
+        self.transactions = TransactionCoordinator(
+            self.plane,
+            self.commits,
+            self.producer_ids,
+            timeout_ms_max=settings.transaction_timeout_ms_max,
+            now_ms=monotonic_ms,
+            wall_ms=wall_clock_ms,
+        )
         self.groups = Coordinator(
             self.plane, self.commits, limits=settings.groups, now_ms=monotonic_ms, wall_ms=wall_clock_ms
         )

@@ -8,6 +8,7 @@ from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
 from holdfast.agent.recovery import Recovery
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_plan import KnownTopics
+from holdfast.agent.transactions.plan import KnownTransactions
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
@@ -20,10 +21,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What became of a group: one answer or error for each write, and the partitions that grew or went."""
+    """What became of a group: one answer or error for each write, and the partitions that readers may look at."""
 
     answers: list[object]
     appended: list[PartitionKey]
+    """Those that grew, became stable further on, or went."""
     topics_changed: bool = False
     """Whether there are other topics now, or other configs, partitions or leaders."""
 
@@ -37,6 +39,7 @@ class Committer:
         self._now_ms = now_ms
         self._tails: dict[PartitionKey, Tail] = {}
         self._topics = KnownTopics()
+        self._transactions = KnownTransactions(plane)
         self._in_sync: frozenset[int] = frozenset()
         self._next_frame = 0
         self._is_current = False
@@ -56,6 +59,7 @@ class Committer:
         self._in_sync = self._plane.find_in_sync()
         self._tails = {}
         self._topics = KnownTopics.of(self._plane.list_topics())
+        self._transactions = KnownTransactions(self._plane)
         self._is_current = True
         self._depose(frozenset(self._stores.by_number) - self._in_sync)
         return replayed
@@ -81,6 +85,7 @@ class Committer:
         plan = CommitPlan(
             find_tail=self._find_tail,
             topics=self._topics,
+            transactions=self._transactions,
             in_sync=self._in_sync,
             now_ms=self._now_ms(),
         )
@@ -102,6 +107,7 @@ class Committer:
         ]
         for key in ended:
             self._tails.pop(key, None)
+        stable = [PartitionKey(*place) for place in plan.transactions.publish()]
         if lost:
             answers = [
                 _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
@@ -110,7 +116,7 @@ class Committer:
         moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
         return Committed(
             answers=answers,
-            appended=plan.appended + ended,
+            appended=plan.appended + ended + stable,
             topics_changed=moved or not plan.topics.is_empty,
         )
 

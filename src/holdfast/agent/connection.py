@@ -47,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._scratch = memoryview(scratch)
         self._transport: asyncio.Transport | None = None
         self._client_host = ""
+        self._session = next(agent.cluster.sessions)
         self._partial_size = b""
         self._body: bytearray | None = None
         self._body_bytes = 0
@@ -176,6 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             client_id=client_id,
             body=rest,
             client_host=self._client_host,
+            session=self._session,
         )
         self._waiting.append((api, request))
         self._waiting_bytes += len(rest)

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from holdfast.agent.plan import PartitionKey
 from holdfast.control.plane import ControlPlane, Extent, LogBounds
-from holdfast.errors import OffsetOutOfRange, StoreFailed
+from holdfast.errors import OffsetOutOfRange, OutcomeMissing, StoreFailed
 from holdfast.records.batch import HEADER_BYTES, BatchView
+from holdfast.records.control import filler_batch
 from holdfast.records.walk import walk, whole_bytes
+from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.store.store import Place, Store
 
 SEARCH_BYTES = 64 * 1024
@@ -27,6 +29,18 @@ class PartitionData:
         return sum(map(len, self.chunks))
 
 
+def is_hidden(extent: Extent) -> bool:
+    """Whether readers of committed records must not see it; OutcomeMissing rather than a guess."""
+    if extent.instance == NO_INSTANCE:
+        return False
+    if extent.outcome in (None, Outcome.OPEN):
+        raise OutcomeMissing(
+            f"offsets {extent.first} to {extent.last} belong to transaction instance {extent.instance},"
+            " of which no outcome is known"
+        )
+    return extent.outcome is Outcome.ABORTED
+
+
 class PartitionReader:
     """Reads from the extent that holds an offset on.
 
@@ -39,17 +53,34 @@ class PartitionReader:
         self._store = store
         self._resume_points: OrderedDict[tuple[PartitionKey, int], int] = OrderedDict()
 
-    def read(self, key: PartitionKey, offset: int, *, bytes_max: int, at_least_one: bool) -> PartitionData:
+    def read(
+        self,
+        key: PartitionKey,
+        offset: int,
+        *,
+        bytes_max: int,
+        at_least_one: bool,
+        committed_only: bool = False,
+    ) -> PartitionData:
         """Whole batches from the one that holds `offset` on, up to `bytes_max`.
 
-        With `at_least_one` the first batch is returned however large it is. OffsetOutOfRange outside of the
-        log; StoreFailed if acknowledged bytes cannot be read.
+        With `at_least_one` the first batch is returned however large it is. With `committed_only` nothing at or
+        above the last stable offset, and nothing of aborted transactions; if that leaves nothing of a stretch, a
+        filler takes the reader past it. OffsetOutOfRange outside of the log; StoreFailed if acknowledged bytes
+        cannot be read, OutcomeMissing if nobody knows whether they count.
         """
         bounds, extents = self._plane.find_extents(*key, offset, bytes_max)
         if not bounds.start <= offset <= bounds.end:
             raise OffsetOutOfRange(f"offset {offset} is outside of {bounds.start} to {bounds.end}")
         data = PartitionData(bounds=bounds)
+        passed = None
         for extent in extents:
+            if committed_only:
+                if extent.first >= bounds.last_stable:
+                    break
+                if is_hidden(extent):
+                    passed = extent
+                    continue
             skipped = self._find_batch(key, extent, offset) if extent.first < offset else 0
             need_one = at_least_one and not data.chunks
             chunk = self._read_batches(extent, skipped, bytes_max, need_one=need_one)
@@ -62,6 +93,11 @@ class PartitionReader:
                 break
             if bytes_max <= 0:
                 break
+        if passed is not None and not data.chunks:
+            filler = filler_batch(
+                base_offset=offset, last_offset=passed.last, leader_epoch=bounds.leader_epoch
+            )
+            data.chunks.append(memoryview(filler))
         return data
 
     def read_extent(self, extent: Extent) -> memoryview:

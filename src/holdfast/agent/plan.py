@@ -7,8 +7,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.agent.topic_plan import KnownTopics, TopicPlan
+from holdfast.agent.transactions.plan import KnownTransactions, Membership, TransactionPlan
 from holdfast.errors import (
     ElectionNotNeeded,
+    InvalidTxnState,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetOutOfRange,
@@ -17,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.records.batch import BatchView, assign, stamp_log_append_time
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.store.footer import Change, ExtentAppended, LeaderMoved, LogStartMoved, ProducerAdvanced
 from holdfast.store.journal import Buffer
 
@@ -42,9 +45,11 @@ class Tail:
 
 @dataclass(slots=True)
 class _Extent:
-    """Batches of one partition, gathered for this commit."""
+    """Batches of one partition and one transaction instance, or none, gathered for this commit."""
 
     first: int
+    instance: int
+    last: int = -1
     batches: list[Buffer] = field(default_factory=list)
     length_bytes: int = 0
     max_timestamp: int = -1
@@ -58,6 +63,7 @@ class CommitPlan:
         *,
         find_tail: Callable[[PartitionKey], Tail],
         topics: KnownTopics,
+        transactions: KnownTransactions,
         in_sync: frozenset[int],
         now_ms: int,
     ) -> None:
@@ -66,17 +72,26 @@ class CommitPlan:
         self.changes: list[Change] = []
         self.tails: dict[PartitionKey, Tail] = {}
         self.topics = TopicPlan(topics)
+        self.transactions = TransactionPlan(transactions, now_ms)
         self._find_tail = find_tail
         self._log_starts: list[Change] = []
-        self._extents: dict[PartitionKey, _Extent] = {}
+        self._extents: dict[PartitionKey, list[_Extent]] = {}
 
     def append(
-        self, key: PartitionKey, view: BatchView, *, leader: int, stamp_time: bool, in_sync_min: int
+        self,
+        key: PartitionKey,
+        view: BatchView,
+        *,
+        leader: int,
+        stamp_time: bool,
+        in_sync_min: int,
+        membership: Membership | None = None,
     ) -> WrittenBatch:
         """Give a validated batch its offsets; a repeat of an earlier one is answered with that one's.
 
         The batch's buffer must be writable: its header is patched in place, and the frame is made of it.
-        `leader` is the node that took it in: it may have been deposed since.
+        `leader` is the node that took it in: it may have been deposed since. `membership` names the transaction
+        of a transactional batch, which may have ended since.
         """
         tail = self.tail(key)
         if tail.leader != leader:
@@ -86,6 +101,14 @@ class CommitPlan:
                 f"{len(self.stores_of(tail))} of {len(tail.replicas)} replicas are in sync, {in_sync_min} needed"
             )
         idempotent = view.producer_id >= 0
+        if membership is not None:
+            self.transactions.check_producer(
+                membership.transactional_id, view.producer_id, view.producer_epoch
+            )
+        elif idempotent and self.transactions.has_open(view.producer_id, *key):
+            raise InvalidTxnState(
+                "the producer has a transaction open here: only what belongs to it may follow"
+            )
         if idempotent:
             state = tail.producers.get(view.producer_id)
             repeated = check_batch(
@@ -96,6 +119,7 @@ class CommitPlan:
             )
             if repeated is not None:
                 return repeated
+        instance = NO_INSTANCE if membership is None else self._join(membership, key)
         written = WrittenBatch(
             first_sequence=view.base_sequence,
             last_sequence=view.last_sequence,
@@ -103,7 +127,7 @@ class CommitPlan:
             last_offset=tail.end + view.last_offset_delta,
             timestamp_ms=self.now_ms if stamp_time else -1,
         )
-        self._place(key, tail, view, written)
+        self._place(key, tail, view, written, instance)
         if idempotent:
             tail.producers[view.producer_id] = append_batch(state, epoch=view.producer_epoch, batch=written)
             self.changes.append(
@@ -174,7 +198,14 @@ class CommitPlan:
                 tail.producers = known
         return self.tails
 
-    def _place(self, key: PartitionKey, tail: Tail, view: BatchView, written: WrittenBatch) -> None:
+    def _join(self, membership: Membership, key: PartitionKey) -> int:
+        instance = self.transactions.join(membership)
+        self.transactions.note_partition(instance, key.topic_id, key.partition)
+        return instance
+
+    def _place(
+        self, key: PartitionKey, tail: Tail, view: BatchView, written: WrittenBatch, instance: int
+    ) -> None:
         buffer = view.buffer
         assert isinstance(buffer, bytearray | memoryview)
         assign(buffer, view.position, base_offset=written.first_offset, leader_epoch=tail.leader_epoch)
@@ -182,12 +213,16 @@ class CommitPlan:
         if written.timestamp_ms >= 0:
             stamp_log_append_time(buffer, view.position, timestamp_ms=written.timestamp_ms)
             max_timestamp = written.timestamp_ms
-        extent = self._extents.get(key)
-        if extent is None:
-            extent = self._extents[key] = _Extent(tail.end)
+        extents = self._extents.get(key)
+        if extents is None:
+            extents = self._extents[key] = [_Extent(tail.end, instance)]
+        elif extents[-1].instance != instance:
+            extents.append(_Extent(tail.end, instance))
+        extent = extents[-1]
         extent.batches.append(memoryview(buffer)[view.position : view.position + view.size_bytes])
         extent.length_bytes += view.size_bytes
         extent.max_timestamp = max(extent.max_timestamp, max_timestamp)
+        extent.last = written.last_offset
         tail.end = written.last_offset + 1
 
     def seal(self) -> tuple[dict[int, list[Buffer]], list[Change]]:
@@ -195,28 +230,32 @@ class CommitPlan:
         bodies: dict[int, list[Buffer]] = {store: [] for store in sorted(self.in_sync)}
         extents: list[Change] = []
         for key in sorted(self._extents):
-            extent = self._extents[key]
             tail = self.tails[key]
             stores = self.stores_of(tail)
-            extents.append(
-                ExtentAppended(
-                    key.topic_id,
-                    key.partition,
-                    extent.first,
-                    tail.end - 1,
-                    stores,
-                    extent.length_bytes,
-                    extent.max_timestamp,
-                    tail.leader_epoch,
+            for extent in self._extents[key]:
+                extents.append(
+                    ExtentAppended(
+                        key.topic_id,
+                        key.partition,
+                        extent.first,
+                        extent.last,
+                        stores,
+                        extent.length_bytes,
+                        extent.max_timestamp,
+                        tail.leader_epoch,
+                        extent.instance,
+                    )
                 )
-            )
-            for store in stores:
-                bodies[store] += extent.batches
-        # Topics and leaders come before the extents that build on them, what ends a log or a topic after them.
+                for store in stores:
+                    bodies[store] += extent.batches
+        # Topics, leaders and transactions come before the extents that build on them, what ends one of them after.
         return bodies, [
             *self.topics.changes,
+            *self.transactions.begun,
             *self.changes,
             *extents,
+            *self.transactions.ended,
+            *self.transactions.seal(),
             *self._log_starts,
             *self.topics.deletions,
         ]

@@ -31,6 +31,8 @@ class Request(NamedTuple):
     client_id: str | None
     body: memoryview
     client_host: str = ""
+    session: int = 0
+    """The number of the connection: newer ones have greater numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ class Settings:
     """Largest answer to a fetch, whatever the client asks for; Kafka's default."""
     offset_metadata_bytes_max: int = 4096
     """What a consumer may note beside a position; Kafka's default."""
+    transaction_timeout_ms_max: int = 900_000
+    """The longest transaction timeout that a producer may ask for; Kafka's default."""
     groups: GroupLimits = field(default_factory=GroupLimits)
     """Bounds on consumer groups and their members."""
     expire_seconds: float = 300.0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.transactions.plan import Membership
 from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
 from holdfast.records.batch import BatchView
 from holdfast.store.footer import GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
@@ -52,6 +53,8 @@ class AppendBatch(Write):
     stamp_time: bool = False
     in_sync_min: int = 0
     """How many replicas must have it before it is acknowledged; 0 without acks=all."""
+    membership: Membership | None = None
+    """The transaction of a transactional batch."""
 
     @property
     def size_bytes(self) -> int:
@@ -66,6 +69,7 @@ class AppendBatch(Write):
             leader=self.leader,
             stamp_time=self.stamp_time,
             in_sync_min=self.in_sync_min,
+            membership=self.membership,
         )
         return Stored(written.first_offset, written.timestamp_ms, plan.tails[self.key].start)
 

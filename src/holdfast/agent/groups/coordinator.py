@@ -9,8 +9,8 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
+from holdfast.agent.alarm import Alarm
 from holdfast.agent.group_commit import GroupCommit
-from holdfast.agent.groups.alarm import Alarm
 from holdfast.agent.groups.group import Group, GroupDescription
 from holdfast.agent.groups.messages import (
     Answer,
@@ -120,14 +120,17 @@ class Coordinator:
             return [UnknownMemberId(f"there is no group {group_id!r}")] * len(leavers)
         return self._ask(group_id, lambda group: group.leave(leavers, self._now_ms()))
 
-    def check_commit(self, group_id: str, caller: Caller) -> None:
-        """Raise unless the caller may commit positions now.
+    def check_commit(self, group_id: str, caller: Caller, *, transactional: bool = False) -> None:
+        """Raise unless the caller may commit positions now, or stage them in a transaction.
 
         What is committed next is ordered before any later generation becomes durable, so whoever takes a
         partition over finds it. GroupIdNotFound if somebody claims to be a member of a group that is not there.
         """
         if self._find(group_id) is not None:
-            self._ask(group_id, lambda group: group.check_commit(caller, self._now_ms()))
+            self._ask(
+                group_id,
+                lambda group: group.check_commit(caller, self._now_ms(), transactional=transactional),
+            )
         elif caller.generation >= 0:
             self._check_exists(group_id)
             raise UnknownMemberId(f"group {group_id!r} has no members")

@@ -130,19 +130,22 @@ class Group:
         self._close_ranks(size, now_ms)
         return results
 
-    def check_commit(self, caller: Caller, now_ms: int) -> None:
+    def check_commit(self, caller: Caller, now_ms: int, *, transactional: bool = False) -> None:
         """OffsetCommit: raise unless this caller may commit now. A commit counts as a heartbeat.
 
         Without a generation it comes from a tool, or from a consumer that assigns partitions to itself: fine
-        as long as the group has no members whose positions it would move.
+        as long as the group has no members whose positions it would move. In a transaction it may be a producer
+        from before KIP-447, which cannot say on whose behalf it commits; nor does a rebalance matter there.
         """
         self._check_alive()
         if caller.generation < 0 and self.state is GroupState.EMPTY:
             return
         if caller.generation < 0 and not caller.member_id and caller.instance_id is None:
+            if transactional:
+                return
             raise UnknownMemberId("the group has members, and the caller is none of them")
         member = self._check_member(caller)
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is GroupState.COMPLETING_REBALANCE and not transactional:
             raise RebalanceInProgress("the member has not asked for its assignment yet")
         self._roster.keep_alive(member, now_ms)
 

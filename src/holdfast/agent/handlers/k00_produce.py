@@ -2,9 +2,12 @@
 
 Behaviour: every batch is checked here, queued for the next group commit, and answered when that is durable.
 Each partition of a request is accepted or refused on its own. acks=1 and -1 mean the same: durable. acks=0
-gets no answer; if it fails, the connection is closed, as Kafka does: there is no other way to tell.
+gets no answer; if it fails, the connection is closed, as Kafka does: there is no other way to tell. A
+transactional batch joins the open transaction of its producer; it is refused when it is committed if that has ended
+by then, so a late one can neither hold readers back nor slip into the next transaction.
 
-Versions: v9 flexible; v13 names topics by id (KIP-516). v0 is advertised although v3 is the first that is
+Versions: v9 flexible; v11 TRANSACTION_ABORTABLE where it was INVALID_TXN_STATE; v12 the partition need not have been
+announced (TV2, KIP-890); v13 names topics by id (KIP-516). v0 is advertised although v3 is the first that is
 served: older librdkafka stops compressing otherwise (librdkafka #4956).
 """
 
@@ -19,6 +22,8 @@ from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
+from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.transactions.plan import Membership
 from holdfast.agent.wire import Reader, Writer
 from holdfast.agent.writes import AppendBatch, Stored
 from holdfast.control.plane import Topic
@@ -30,12 +35,11 @@ from holdfast.errors import (
     InvalidRequest,
     InvalidRequiredAcks,
     MessageTooLarge,
+    TransactionalIdAuthorizationFailed,
 )
 from holdfast.records.batch import (
-    CONTROL_BIT,
     HEADER_BYTES,
     MAGIC_AT,
-    TRANSACTIONAL_BIT,
     BatchView,
     validate,
 )
@@ -43,6 +47,8 @@ from holdfast.records.batch import (
 FIRST, LAST = 3, 13
 FLEXIBLE_SINCE = 9
 TOPIC_IDS_SINCE = 13
+ABORTABLE_SINCE = 11
+IMPLICIT_SINCE = 12
 OLD_MAGIC = (0, 1)
 
 _PARTITION_ANSWER = struct.Struct(">ihqq")
@@ -89,11 +95,13 @@ class ProduceAnswer(Deferred):
 @serves_bytes(0, first=FIRST, last=LAST, flexible_since=FLEXIBLE_SINCE, advertised_first=0, may_overlap=True)
 def produce(agent: Agent, request: Request) -> Deferred:
     """Queue all batches now, in order; the answer follows when they are durable."""
-    acks, parts = _read(request)
+    transactional_id, acks, parts = _read(request)
     answer = ProduceAnswer(request, acks, parts)
     for index, part in enumerate(parts):
         try:
             write = _checked_write(agent, acks, part)
+            if write.view.is_transactional:
+                write.membership = _join(agent, request, transactional_id, write.key)
         except HoldfastError as refusal:
             answer.note(index, refusal)
         else:
@@ -101,9 +109,20 @@ def produce(agent: Agent, request: Request) -> Deferred:
     return answer
 
 
-def _read(request: Request) -> tuple[int, list[PartitionProduce]]:
+def _join(agent: Agent, request: Request, transactional_id: str | None, key: PartitionKey) -> Membership:
+    """The transaction that a transactional batch belongs to."""
+    if transactional_id is None:
+        raise TransactionalIdAuthorizationFailed(
+            "a transactional batch in a request without a transactional id"
+        )
+    if not transactional_id:
+        raise InvalidRequest("a transactional id without letters")
+    return agent.transactions.join(transactional_id, implicit=request.version >= IMPLICIT_SINCE, place=key)
+
+
+def _read(request: Request) -> tuple[str | None, int, list[PartitionProduce]]:
     reader = Reader(request.body, flexible=request.version >= FLEXIBLE_SINCE)
-    reader.string()  # transactional id
+    transactional_id = reader.string()
     acks = reader.int16()
     reader.int32()  # timeout: a commit has its own deadline
     parts: list[PartitionProduce] = []
@@ -117,7 +136,7 @@ def _read(request: Request) -> tuple[int, list[PartitionProduce]]:
             reader.tags()
         reader.tags()
     reader.tags()
-    return acks, parts
+    return transactional_id, acks, parts
 
 
 def _checked_write(agent: Agent, acks: int, part: PartitionProduce) -> AppendBatch:
@@ -160,10 +179,10 @@ def _check_header(view: BatchView) -> None:
         )
     if view.producer_id >= 0 and (view.producer_epoch < 0 or view.base_sequence < 0):
         raise InvalidRecord("a producer id without an epoch or a sequence number")
-    if view.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
-        raise InvalidRecord(
-            "control batches are not for clients to write, and transactions not supported yet"
-        )
+    if view.is_control:
+        raise InvalidRecord("control batches are not for clients to write")
+    if view.is_transactional and view.producer_id < 0:
+        raise InvalidRecord("a transactional batch without a producer id")
 
 
 def _is_whole(records: memoryview) -> bool:
@@ -203,7 +222,8 @@ def _write_partition(writer: Writer, version: int, partition: int, outcome: obje
             writer.raw(_tail(version, log_start=outcome.log_start, message=None))
         return
     assert isinstance(outcome, HoldfastError), outcome
-    writer.pack(_PARTITION_ANSWER, partition, outcome.kafka_code, -1, -1)
+    code = code_of(outcome, abortable=version >= ABORTABLE_SINCE)
+    writer.pack(_PARTITION_ANSWER, partition, code, -1, -1)
     writer.raw(_tail(version, log_start=-1, message=str(outcome)))
 
 

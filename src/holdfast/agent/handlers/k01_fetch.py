@@ -5,6 +5,10 @@ are there or `max_wait_ms` has passed. The first batch of an answer is sent howe
 request. Partitions stay in the order of the request; those without data carry their high watermark too. From
 v11 on every node that holds a partition in sync answers from its own store, as Kafka's followers do (KIP-392).
 
+A reader of committed records never passes the last stable offset and is not sent batches of aborted transactions, so
+that the list of them stays empty. A stretch of which nothing is left is answered with a filler batch that takes every
+client past it.
+
 Versions: v7 sessions (KIP-227): never granted, the session id is 0, and who names another is told that there is
 no such session; v9 the leader epoch that the client knows (KIP-320); v12 flexible; v13 names topics by id (KIP-516).
 """
@@ -116,6 +120,7 @@ def _gather(agent: Agent, wanted: FetchRequest) -> list[Answer]:
                     part.offset,
                     bytes_max=max(min(left, part.bytes_max), 0),
                     at_least_one=not found,
+                    committed_only=wanted.read_committed,
                 )
             except HoldfastError as refusal:
                 answers.append(refusal)
@@ -209,10 +214,11 @@ def _write_partition(
     writer: Writer, version: int, partition: int, answer: Answer, read_committed: bool
 ) -> None:
     if isinstance(answer, HoldfastError):
-        code, start, end, chunks = answer.kafka_code, -1, -1, []
+        code, start, stable, end, chunks = answer.kafka_code, -1, -1, -1, []
     else:
-        code, start, end, chunks = 0, answer.bounds.start, answer.bounds.end, answer.chunks
-    writer.pack(_PARTITION_HEAD, partition, code, end, end)
+        bounds = answer.bounds
+        code, start, stable, end, chunks = 0, bounds.start, bounds.last_stable, bounds.end, answer.chunks
+    writer.pack(_PARTITION_HEAD, partition, code, end, stable)
     if version >= 5:
         writer.pack(_INT64, start)
     # Aborted transactions: the agent leaves their records out itself. read_uncommitted has no list, as in Kafka.

@@ -2,7 +2,8 @@
 
 Behaviour: earliest (-2), latest (-1), a time (the first record at or after it), the greatest timestamp (-3,
 KIP-734). Nothing is tiered: earliest local (-4, KIP-405) is the earliest, and there is no latest tiered (-5,
-KIP-1005) nor earliest pending upload (-6, KIP-1023). Times are exact per record. No record: offset -1.
+KIP-1005) nor earliest pending upload (-6, KIP-1023). Times are exact per record. No record: offset -1. A reader of
+committed records gets the last stable offset as the latest, and nothing beyond it.
 
 Versions: v4 the leader epoch that the client knows (KIP-320); v6 flexible; v7 greatest timestamp; v8 earliest
 local; v9 latest tiered; v11 pending upload. A name that the version does not have is UNSUPPORTED_VERSION.
@@ -42,6 +43,8 @@ NAMES_SINCE = {
 DEBUGGING_REPLICA = -2
 """A reader that asks any replica, not only the leader."""
 
+READ_COMMITTED = 1
+
 NOT_FOUND = (-1, -1)
 
 
@@ -70,13 +73,16 @@ def _answer(agent: Agent, request: Any, name: str, part: Any) -> Any:
         serves = agent.check_holds if request.replica_id == DEBUGGING_REPLICA else agent.check_leads
         check_leader_epoch(serves(topic, part.partition_index), part.current_leader_epoch)
         bounds = agent.plane.find_bounds(topic.topic_id, part.partition_index)
+        end = bounds.last_stable if request.isolation_level == READ_COMMITTED else bounds.end
         if part.timestamp == LATEST:
-            offset = bounds.end
+            offset = end
         elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = bounds.start
         else:
             key = PartitionKey(topic.topic_id, part.partition_index)
             timestamp, offset = _find_by_time(agent, key, bounds.start, part.timestamp)
+            if offset >= end:
+                timestamp, offset = NOT_FOUND
         leader_epoch = bounds.leader_epoch if offset >= 0 else -1
     except HoldfastError as refusal:
         code = refusal.kafka_code

@@ -9,6 +9,7 @@ Versions: v7 static members (KIP-345); v8 flexible; v9 GROUP_ID_NOT_FOUND where 
 """
 
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
@@ -36,7 +37,8 @@ async def offset_commit(agent: Agent, request: Any) -> Any:
     for place, topic in enumerate(request.topics):
         for part in topic.partitions:
             try:
-                offsets.append(_planned(agent, request, topic, part))
+                named = topic.topic_id if request.API_VERSION >= TOPIC_IDS_SINCE else topic.name
+                offsets.append(plan_offset(agent, request.group_id, named, part))
                 codes[place, part.partition_index] = 0
             except HoldfastError as refusal:
                 codes[place, part.partition_index] = refusal.kafka_code
@@ -63,8 +65,9 @@ def _check_caller(agent: Agent, request: Any) -> None:
         raise IllegalGeneration(str(refusal)) from refusal
 
 
-def _planned(agent: Agent, request: Any, wanted: Any, part: Any) -> GroupOffsetCommitted:
-    topic = agent.catalog.get(wanted.topic_id if request.API_VERSION >= TOPIC_IDS_SINCE else wanted.name)
+def plan_offset(agent: Agent, group: str, named: str | UUID, part: Any) -> GroupOffsetCommitted:
+    """One position as it would be stored; raises why it cannot be."""
+    topic = agent.catalog.get(named)
     check_partition(topic, part.partition_index)
     bytes_max = agent.settings.offset_metadata_bytes_max
     # Null comes back as the empty string, as in Kafka.
@@ -73,7 +76,7 @@ def _planned(agent: Agent, request: Any, wanted: Any, part: Any) -> GroupOffsetC
         raise OffsetMetadataTooLarge(f"metadata of an offset may take {bytes_max} bytes")
     leader_epoch = part.committed_leader_epoch
     return GroupOffsetCommitted(
-        request.group_id,
+        group,
         topic.topic_id,
         part.partition_index,
         part.committed_offset,

@@ -1,8 +1,8 @@
 """DescribeProducers (key 61), v0.
 
 Behaviour: the idempotent producers that a partition remembers, answered by every node that holds it in sync, as
-Kafka's followers do. The time of the last batch is known where the broker set it. No transaction is ever open:
-there are none yet.
+Kafka's followers do. The time of the last batch is known where the broker set it; the offset at which an open
+transaction begins here, if there is one. There is no coordinator epoch: nothing is written by a coordinator.
 """
 
 from typing import Any
@@ -36,6 +36,7 @@ def _describe(agent: Agent, name: str, number: int) -> Any:
     try:
         topic = agent.catalog.get(name)
         agent.check_holds(topic, number)
+        open_instances = agent.plane.find_open_instances(topic.topic_id, number)
         producers = [
             part_class.ProducerState(
                 producer_id=producer_id,
@@ -43,7 +44,11 @@ def _describe(agent: Agent, name: str, number: int) -> Any:
                 last_sequence=state.last_sequence,
                 last_timestamp=state.window[-1].timestamp_ms if state.window else -1,
                 coordinator_epoch=-1,
-                current_txn_start_offset=NO_TRANSACTION,
+                current_txn_start_offset=(
+                    open_instances[producer_id].first_offset
+                    if producer_id in open_instances
+                    else NO_TRANSACTION
+                ),
                 version=0,
             )
             for producer_id, state in sorted(agent.plane.find_producers(topic.topic_id, number).items())

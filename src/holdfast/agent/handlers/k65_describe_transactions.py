@@ -1,0 +1,59 @@
+"""DescribeTransactions (key 65), v0.
+
+Behaviour: where transactional ids stand; an open one with the partitions that were announced or written to.
+"""
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.registry import serves
+from holdfast.errors import HoldfastError, InvalidRequest
+
+_State: Any = DescribeTransactionsResponse.TransactionState
+
+
+@serves(DescribeTransactionsRequest, first=0, last=0)
+async def describe_transactions(agent: Agent, request: Any) -> Any:
+    """One answer for each id, in order."""
+    states = [_describe(agent, name) for name in request.transactional_ids]
+    return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states, version=0)
+
+
+def _describe(agent: Agent, name: str) -> Any:
+    try:
+        if not name:
+            raise InvalidRequest("a transactional id without letters")
+        described = agent.transactions.describe(name)
+    except HoldfastError as refusal:
+        return _State(
+            error_code=refusal.kafka_code,
+            transactional_id=name,
+            transaction_state="",
+            transaction_timeout_ms=0,
+            transaction_start_time_ms=0,
+            producer_id=0,
+            producer_epoch=0,
+            topics=[],
+            version=0,
+        )
+    topics: dict[str, list[int]] = {}
+    for topic_id, partition in sorted(described.partitions):
+        topic = agent.catalog.find_id(topic_id)
+        if topic is not None:
+            topics.setdefault(topic.name, []).append(partition)
+    return _State(
+        error_code=0,
+        transactional_id=name,
+        transaction_state=described.phase.value,
+        transaction_timeout_ms=described.state.timeout_ms,
+        transaction_start_time_ms=described.started_ms,
+        producer_id=described.state.producer_id,
+        producer_epoch=described.state.epoch,
+        topics=[
+            _State.TopicData(topic=topic, partitions=partitions, version=0)
+            for topic, partitions in sorted(topics.items())
+        ],
+        version=0,
+    )

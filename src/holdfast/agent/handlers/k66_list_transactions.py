@@ -1,0 +1,71 @@
+"""ListTransactions (key 66), v0-2.
+
+Behaviour: the transactional ids that this node is the coordinator of, filtered by state, producer id, age of the
+open transaction, and pattern of the name. State names that Kafka does not have are told back.
+
+Versions: v1 duration filter (KIP-994); v2 pattern (KIP-1152).
+"""
+
+import re
+from typing import Any
+
+from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.cluster import wall_clock_ms
+from holdfast.agent.registry import serves
+from holdfast.agent.transactions.coordinator import TransactionDescription
+
+STATES = frozenset(
+    [
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "Dead",
+        "PrepareEpochFence",
+    ]
+)
+INVALID_REGULAR_EXPRESSION = 128
+
+
+@serves(ListTransactionsRequest, first=0, last=2)
+async def list_transactions(agent: Agent, request: Any) -> Any:
+    """All that pass the filters, by name."""
+    version: int = request.API_VERSION
+    code, states = 0, []
+    try:
+        pattern = re.compile(request.transactional_id_pattern or ".*")
+    except re.error:
+        code = INVALID_REGULAR_EXPRESSION
+    else:
+        item: Any = ListTransactionsResponse.TransactionState
+        states = [
+            item(
+                transactional_id=name,
+                producer_id=described.state.producer_id,
+                transaction_state=described.phase.value,
+                version=version,
+            )
+            for name, described in agent.transactions.describe_all().items()
+            if agent.coordinator_of(name) is agent and _passes(request, described) and pattern.fullmatch(name)
+        ]
+    return ListTransactionsResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
+        transaction_states=states,
+        version=version,
+    )
+
+
+def _passes(request: Any, described: TransactionDescription) -> bool:
+    if request.state_filters and described.phase.value not in request.state_filters:
+        return False
+    if request.producer_id_filters and described.state.producer_id not in request.producer_id_filters:
+        return False
+    # Null before v1, which has no such field.
+    duration_ms = -1 if request.duration_filter is None else request.duration_filter
+    return duration_ms < 0 or wall_clock_ms() - described.started_ms > duration_ms

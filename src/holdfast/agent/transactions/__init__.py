@@ -1,0 +1,1 @@
+"""Transactions: the coordinator on the event loop, and what a group commit plans for it."""

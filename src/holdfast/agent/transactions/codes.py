@@ -1,0 +1,18 @@
+"""How a fenced producer is told, which depends on the version that it speaks."""
+
+from holdfast.errors import (
+    HoldfastError,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
+
+
+def code_of(refusal: HoldfastError, *, fenced: bool = True, abortable: bool = False) -> int:
+    """The error code for a version that knows PRODUCER_FENCED (KIP-588) or TRANSACTION_ABORTABLE (KIP-890)."""
+    if isinstance(refusal, ProducerFenced) and not fenced:
+        return InvalidProducerEpoch.kafka_code
+    if isinstance(refusal, InvalidTxnState) and abortable:
+        return TransactionAbortable.kafka_code
+    return refusal.kafka_code

@@ -1,0 +1,306 @@
+"""The coordinator of all transactions: requests in, durable decisions out.
+
+The truth about a transactional id is in the control plane and changes only by a group commit. Here is what need
+not be durable: which partitions were announced (AddPartitionsToTxn costs no commit), by which connection, and
+since when. A restart forgets it; `_may_have_forgotten` says for whom that must not count.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from holdfast.agent.alarm import Alarm
+from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.transactions.opening import Opening
+from holdfast.agent.transactions.plan import Membership
+from holdfast.agent.transactions.writes import EndTransaction, FenceProducer, InitialiseProducer, StageOffsets
+from holdfast.agent.writes import Write
+from holdfast.control.plane import ControlPlane
+from holdfast.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTransactionTimeout,
+    InvalidTxnState,
+    NotCoordinator,
+    TransactionalIdNotFound,
+)
+from holdfast.rules import transactional_id as rules
+from holdfast.rules.grace import GraceClock
+from holdfast.rules.transaction import NO_INSTANCE
+from holdfast.rules.transactional_id import Phase, TransactionalId
+from holdfast.store.footer import GroupOffsetCommitted
+
+logger = logging.getLogger(__name__)
+
+Place = tuple[UUID, int]
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id as people see it: a transaction that was only announced is under way, too."""
+
+    state: TransactionalId
+    phase: Phase
+    started_ms: int
+    """The wall clock when the transaction began; -1 if none is open."""
+    partitions: frozenset[Place]
+
+
+class TransactionCoordinator:
+    """All transactional ids; refusals are raised as the errors that clients know.
+
+    Time-outs count time that has certainly passed: the smaller of wall and monotonic time, from the start of this
+    process at the earliest.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        commits: GroupCommit,
+        producer_ids: ProducerIds,
+        *,
+        timeout_ms_max: int,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._plane = plane
+        self._commits = commits
+        self._producer_ids = producer_ids
+        self._timeout_ms_max = timeout_ms_max
+        self._now_ms = now_ms
+        self._wall_ms = wall_ms
+        self._clock = GraceClock()
+        self._alarm = Alarm(now_ms=now_ms, on_due=self._look_at_timeout)
+        self._openings: dict[str, Opening] = {}
+        # Ids whose present transaction, if there is one, began under the eyes of this process.
+        self._known_from_start: set[str] = set()
+        self.timeouts = 0
+        for name, state in plane.list_transactional_ids().items():
+            if state.instance != NO_INSTANCE:
+                self._open(name, state)
+
+    async def initialise(
+        self, transactional_id: str, claimed: tuple[int, int] | None, timeout_ms: int
+    ) -> TransactionalId:
+        """Give the id to a producer; InvalidTransactionTimeout, ProducerFenced."""
+        if not 0 < timeout_ms <= self._timeout_ms_max:
+            raise InvalidTransactionTimeout(f"{timeout_ms} ms: 1 to {self._timeout_ms_max} are possible")
+        write = InitialiseProducer(
+            transactional_id=transactional_id,
+            claimed=claimed,
+            timeout_ms=timeout_ms,
+            spare_producer_id=await self._allot_spare(transactional_id),
+        )
+        state = await self._decide(transactional_id, write)
+        assert isinstance(state, TransactionalId)
+        return state
+
+    def announce(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        session: int,
+        partitions: Iterable[Place] = (),
+        groups: Iterable[str] = (),
+    ) -> None:
+        """Take partitions and groups into the producer's transaction, which begins with that if need be."""
+        state = rules.check_producer(
+            self._plane.find_transactional_id(transactional_id), producer_id=producer_id, epoch=epoch
+        )
+        opening = self._open(transactional_id, state)
+        if opening.is_ending:
+            raise ConcurrentTransactions("the transaction before is being ended: ask again")
+        self._check_session(opening, session)
+        opening.session = session
+        opening.is_announced = True
+        opening.partitions.update(partitions)
+        opening.groups.update(groups)
+
+    def has_partition(self, transactional_id: str, producer_id: int, epoch: int, place: Place) -> bool:
+        """Whether the partition belongs to the producer's present transaction; raises as `announce` does."""
+        state = rules.check_producer(
+            self._plane.find_transactional_id(transactional_id), producer_id=producer_id, epoch=epoch
+        )
+        opening = self._openings.get(transactional_id)
+        return opening is not None and opening.turn == state.turn and place in opening.partitions
+
+    def join(
+        self, transactional_id: str, *, implicit: bool, place: Place | None = None, group: str | None = None
+    ) -> Membership:
+        """What a batch for a partition, or positions of a group, have to show when they are committed.
+
+        `implicit` (TV2): they need not have been announced. InvalidTxnState if they should have been.
+        """
+        opening = self._openings.get(transactional_id)
+        if opening is not None and not implicit and (place in opening.partitions or group in opening.groups):
+            return Membership(transactional_id, opening.turn)
+        if opening is None or not implicit:
+            state = self._plane.find_transactional_id(transactional_id)
+            if state is None:
+                raise InvalidProducerIdMapping(f"nobody has initialised {transactional_id!r}")
+            if not implicit and not self._may_have_forgotten(transactional_id):
+                raise InvalidTxnState("not part of the transaction: announce it first")
+            opening = self._open(transactional_id, state)
+        if implicit and place is not None:
+            opening.partitions.add(place)
+        return Membership(transactional_id, None if implicit else opening.turn)
+
+    async def stage(
+        self, membership: Membership, producer_id: int, epoch: int, offsets: list[GroupOffsetCommitted]
+    ) -> None:
+        """Store positions that count with the commit."""
+        await self._commits.submit(
+            StageOffsets(membership=membership, producer_id=producer_id, epoch=epoch, offsets=offsets)
+        )
+
+    async def end(
+        self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, bump: bool, session: int
+    ) -> TransactionalId:
+        """Commit or abort; returns when the outcome is visible, so that the next transaction never waits.
+
+        Without `bump` (TV1) the epoch does not tell one transaction from the next: a late request on an old
+        connection would end whatever is open. So it is refused once a newer connection has announced it.
+        """
+        opening = self._openings.get(transactional_id)
+        if opening is not None and not bump:
+            self._check_session(opening, session)
+        write = EndTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            epoch=epoch,
+            commit=commit,
+            bump=bump,
+            announced_turn=self._announced_turn(transactional_id, opening, may_be_forgotten=not bump),
+            spare_producer_id=await self._allot_spare(transactional_id) if bump else None,
+        )
+        state = await self._decide(transactional_id, write, opening)
+        assert isinstance(state, TransactionalId)
+        return state
+
+    async def abort(self, transactional_id: str) -> None:
+        """An operator's abort: the producer is fenced. InvalidTxnState if nothing is open."""
+        state = self._plane.find_transactional_id(transactional_id)
+        if state is None:
+            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
+        opening = self._openings.get(transactional_id)
+        announced = opening is not None and opening.is_announced
+        write = FenceProducer(transactional_id=transactional_id, turn=state.turn, announced=announced)
+        if not await self._decide(transactional_id, write, opening):
+            raise InvalidTxnState(f"{transactional_id!r} has no open transaction")
+
+    def describe(self, transactional_id: str) -> TransactionDescription:
+        """Where the id stands; TransactionalIdNotFound."""
+        state = self._plane.find_transactional_id(transactional_id)
+        if state is None:
+            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
+        return self._describe(transactional_id, state)
+
+    def describe_all(self) -> dict[str, TransactionDescription]:
+        """All transactional ids by name."""
+        return {
+            name: self._describe(name, state) for name, state in self._plane.list_transactional_ids().items()
+        }
+
+    def _describe(self, transactional_id: str, state: TransactionalId) -> TransactionDescription:
+        opening = self._openings.get(transactional_id)
+        announced = opening is not None and opening.is_announced and opening.turn == state.turn
+        if opening is None or not (announced or state.phase is Phase.ONGOING):
+            return TransactionDescription(state, state.phase, state.started_ms, frozenset())
+        written = self._plane.find_instance_partitions(state.instance)
+        partitions = opening.partitions | {(topic_id, partition) for topic_id, partition, _ in written}
+        return TransactionDescription(state, Phase.ONGOING, opening.started_ms, frozenset(partitions))
+
+    def stop(self) -> None:
+        """Time out nobody any more."""
+        self._alarm.stop()
+
+    async def _decide(self, transactional_id: str, write: Write, opening: Opening | None = None) -> object:
+        """Commit what ends a turn, and forget the opening even if nobody waits for the answer any more."""
+        if opening is not None:
+            opening.is_ending = True
+        commit = self._commits.submit(write)
+        commit.add_done_callback(partial(self._decided, transactional_id, opening))
+        return await asyncio.shield(commit)
+
+    def _decided(
+        self, transactional_id: str, opening: Opening | None, commit: "asyncio.Future[object]"
+    ) -> None:
+        if commit.exception() is not None:
+            if opening is not None:
+                opening.is_ending = False
+            return
+        self._known_from_start.add(transactional_id)
+        if opening is None or self._openings.get(transactional_id) is opening:
+            self._openings.pop(transactional_id, None)
+
+    def _open(self, transactional_id: str, state: TransactionalId) -> Opening:
+        opening = self._openings.get(transactional_id)
+        if opening is None or opening.turn != state.turn:
+            opening = self._openings[transactional_id] = Opening(
+                turn=state.turn,
+                timeout_ms=state.timeout_ms,
+                since_ms=self._passed_ms(),
+                started_ms=state.started_ms if state.started_ms >= 0 else self._wall_ms(),
+            )
+            self._alarm.set(transactional_id, self._now_ms() + state.timeout_ms)
+        return opening
+
+    def _announced_turn(
+        self, transactional_id: str, opening: Opening | None, *, may_be_forgotten: bool
+    ) -> int | None:
+        if opening is not None and opening.is_announced:
+            return opening.turn
+        if may_be_forgotten and self._may_have_forgotten(transactional_id):
+            state = self._plane.find_transactional_id(transactional_id)
+            return None if state is None else state.turn
+        return None
+
+    def _may_have_forgotten(self, transactional_id: str) -> bool:
+        """Whether the id's transaction may have begun before this process: what it announced is not known here."""
+        return transactional_id not in self._known_from_start
+
+    def _check_session(self, opening: Opening, session: int) -> None:
+        if session < opening.session:
+            raise NotCoordinator("the transaction belongs to a newer connection of its producer")
+
+    async def _allot_spare(self, transactional_id: str) -> int | None:
+        state = self._plane.find_transactional_id(transactional_id)
+        return await self._producer_ids.allot() if state is None or state.is_exhausted else None
+
+    def _passed_ms(self) -> int:
+        self._clock = self._clock.observe(wall_ms=self._wall_ms(), monotonic_ms=self._now_ms())
+        return self._clock.elapsed_ms
+
+    def _look_at_timeout(self, transactional_id: str) -> None:
+        opening = self._openings.get(transactional_id)
+        if opening is None:
+            return
+        left_ms = opening.since_ms + opening.timeout_ms - self._passed_ms()
+        if left_ms > 0:
+            self._alarm.set(transactional_id, self._now_ms() + left_ms)
+            return
+        if opening.is_ending:
+            self._alarm.set(transactional_id, self._now_ms() + opening.timeout_ms)
+            return
+        write = FenceProducer(
+            transactional_id=transactional_id, turn=opening.turn, announced=opening.is_announced
+        )
+        opening.is_ending = True
+        commit = self._commits.submit(write)
+        commit.add_done_callback(partial(self._timed_out, transactional_id, opening))
+
+    def _timed_out(self, transactional_id: str, opening: Opening, commit: "asyncio.Future[object]") -> None:
+        if commit.exception() is not None:
+            logger.warning(
+                "transaction of %s cannot be aborted yet: %s", transactional_id, commit.exception()
+            )
+            self._alarm.set(transactional_id, self._now_ms() + opening.timeout_ms)
+        elif commit.result():
+            self.timeouts += 1
+            logger.info("transaction of %s timed out after %d ms", transactional_id, opening.timeout_ms)
+        self._decided(transactional_id, opening, commit)
