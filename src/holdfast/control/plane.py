@@ -11,6 +11,9 @@ from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
+EXTENTS_PER_PLAN_MAX = 256
+"""As many extents one answer holds: a reader with no bound in bytes reads on from the last of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
@@ -145,30 +148,37 @@ class ControlPlane(Protocol):
         ...
 
     def find_size(self, topic_id: UUID, partition: int) -> int:
-        """Bytes of the partition's batches."""
+        """Bytes of the partition's extents, the one that holds the log start included; 0 if it is unknown."""
         ...
 
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:
-        """Bounds, and the extents from the one that holds `offset` on until they exceed `bytes_max`.
+        """Bounds, and the extents from the one that holds `offset` on until they have `bytes_max`.
 
-        At least one extent if `offset` is below the end.
+        At least one extent if `offset` is within the bounds, else none; EXTENTS_PER_PLAN_MAX at most.
+        UnknownTopicOrPartition.
         """
         ...
 
     def find_extent_by_time(
         self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
     ) -> Extent | None:
-        """The first extent, from the one that holds `offset` on, with a record at or after the time."""
+        """The first extent, from the one that holds `offset` on, with a record at or after the time.
+
+        `offset` is not below the log start: what lies there may be trimmed at any moment.
+        """
         ...
 
     def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
-        """The first extent with the greatest timestamp, from the one that holds `offset` on."""
+        """The first extent with the greatest timestamp, from the one that holds `offset` on, as above."""
         ...
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end): the greatest epoch up to the one asked for, and where it ended; (-1, -1) if none."""
+        """(epoch, end): the greatest epoch up to the one asked for, and where it ended; (-1, -1) if none.
+
+        UnknownTopicOrPartition.
+        """
         ...
 
     def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
@@ -204,7 +214,7 @@ class ControlPlane(Protocol):
         ...
 
     def find_group_offsets(self, group: str) -> list[GroupOffset]:
-        """All positions that a group has committed."""
+        """All positions that a group has committed, by topic name and partition."""
         ...
 
     def find_group(self, group: str) -> GroupSaved | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from holdfast.control.plane import (
+    EXTENTS_PER_PLAN_MAX,
     Extent,
     GroupOffset,
     ListedGroup,
@@ -32,8 +33,6 @@ from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, Place, StoredFrame
-
-EXTENTS_PER_PLAN_MAX = 256
 
 _EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp, instance, outcome"
 _EXTENTS = "extents LEFT JOIN instances USING (instance)"

@@ -1,0 +1,220 @@
+"""A control plane in plain dicts: what every implementation has to do, in the fewest words.
+
+It forgets all with its process. Tests use it where no restart is asked for, and the contract suite holds the
+SQLite one to it.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from holdfast.control.memory_apply import FrameApplier, PartitionRow, State, StoreRow, drop_store
+from holdfast.control.plane import (
+    EXTENTS_PER_PLAN_MAX,
+    Extent,
+    GroupOffset,
+    ListedGroup,
+    LogBounds,
+    Partition,
+    Topic,
+)
+from holdfast.errors import CommitRefused, UnknownTopicOrPartition
+from holdfast.rules.producer import ProducerState
+from holdfast.store.footer import Change, GroupSaved
+from holdfast.store.store import Checkpoint, StoredFrame
+
+
+class MemoryControlPlane:
+    """Implements `ControlPlane`; see the contract there.
+
+    A writer changes a copy of the state and puts it in the place of the old one at the end; a verb that reads
+    looks at `_state` once, and has its snapshot.
+    """
+
+    def __init__(self) -> None:
+        self._state = State()
+        self._writing = threading.Lock()
+
+    def apply(
+        self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
+    ) -> None:
+        """Record one frame, or only that it was refused."""
+        with self._writing:
+            if frames[0].number <= self._state.applied:
+                return
+            before = self._state.copy()
+            for store in lost:
+                drop_store(before, store)
+            after, refusal = before.copy(), None
+            try:
+                FrameApplier(after).apply(frames, changes)
+            except CommitRefused as refused:
+                after, refusal = before, refused
+            after.applied = frames[0].number
+            for frame in frames:
+                if frame.store in after.stores:
+                    row = after.stores[frame.store]
+                    after.stores[frame.store] = replace(row, checkpoint=frame.checkpoint)
+            self._state = after
+        if refusal is not None:
+            raise refusal
+
+    def trim(self, rows_max: int) -> int:
+        """Forget extents below a log start, then what deleted topics left behind."""
+        with self._writing:
+            state, left = self._state.copy(), rows_max
+            for key, row in state.partitions.items():
+                expired = sum(extent.last < row.start for extent in row.extents)
+                trimmed = min(expired, left)
+                state.partitions[key] = replace(row, extents=row.extents[trimmed:])
+                left -= trimmed
+            for group in sorted(state.unseen, key=lambda group: (group is not None, group or "")):
+                trimmed = min(state.unseen[group], left)
+                state.unseen[group] -= trimmed
+                left -= trimmed
+            self._state = state
+            return rows_max - left
+
+    def add_store(self, store: int) -> None:
+        """Make a store known."""
+        with self._writing:
+            state = self._state.copy()
+            state.stores.setdefault(store, StoreRow())
+            self._state = state
+
+    def drop_stores(self, stores: Sequence[int]) -> None:
+        """The stores are in sync no longer."""
+        with self._writing:
+            state = self._state.copy()
+            for store in stores:
+                drop_store(state, store)
+            self._state = state
+
+    def find_in_sync(self) -> frozenset[int]:
+        """The stores that have every frame."""
+        return frozenset(store for store, row in self._state.stores.items() if row.in_sync)
+
+    def find_applied(self) -> int:
+        """The number of the last frame applied."""
+        return self._state.applied
+
+    def find_checkpoint(self, store: int) -> Checkpoint | None:
+        """The last frame applied that lies on the store."""
+        return self._state.stores.get(store, StoreRow()).checkpoint
+
+    def list_topics(self) -> list[Topic]:
+        """All topics by name."""
+        state = self._state
+        topics = [
+            Topic(
+                topic_id=topic_id,
+                name=row.name,
+                partitions=tuple(
+                    state.partitions[key].partition for key in sorted(state.partitions) if key[0] == topic_id
+                ),
+                configs=dict(row.configs),
+            )
+            for topic_id, row in state.topics.items()
+        ]
+        return sorted(topics, key=lambda topic: topic.name)
+
+    def find_partition(self, topic_id: UUID, partition: int) -> Partition:
+        """Who holds and who leads it."""
+        return self._get_partition(topic_id, partition).partition
+
+    def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
+        """Where the partition's log begins and ends."""
+        return self._get_partition(topic_id, partition).bounds
+
+    def find_size(self, topic_id: UUID, partition: int) -> int:
+        """Bytes of the extents that reach to the log start."""
+        row = self._state.partitions.get((topic_id, partition))
+        return 0 if row is None else sum(extent.length_bytes for extent in _extents_from(row, row.start))
+
+    def find_extents(
+        self, topic_id: UUID, partition: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Extent]]:
+        """Bounds and extents from `offset` on, in one snapshot."""
+        row = self._get_partition(topic_id, partition)
+        extents: list[Extent] = []
+        if row.start <= offset < row.end:
+            for extent in _extents_from(row, offset):
+                extents.append(extent)
+                bytes_max -= extent.length_bytes
+                if bytes_max <= 0 or len(extents) == EXTENTS_PER_PLAN_MAX:
+                    break
+        return row.bounds, extents
+
+    def find_extent_by_time(
+        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
+    ) -> Extent | None:
+        """The first extent that holds a record at or after the time."""
+        row = self._state.partitions.get((topic_id, partition))
+        extents = _extents_from(row, offset) if row else ()
+        return next((extent for extent in extents if extent.max_timestamp >= timestamp_ms), None)
+
+    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
+        """The first extent that holds the greatest timestamp."""
+        row = self._state.partitions.get((topic_id, partition))
+        extents = _extents_from(row, offset) if row else ()
+        # Of equals, max() takes the first.
+        return max(extents, key=lambda extent: extent.max_timestamp, default=None)
+
+    def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
+        """The greatest epoch up to the one asked for, and where it ended."""
+        row = self._get_partition(topic_id, partition)
+        end = row.end
+        for epoch, start in reversed(row.epochs):
+            if epoch <= leader_epoch:
+                return epoch, end
+            end = start
+        return -1, -1
+
+    def find_producers(self, topic_id: UUID, partition: int) -> dict[int, ProducerState]:
+        """Idempotent producers of the partition by producer id."""
+        producers = self._state.producers
+        return {key[2]: state for key, state in producers.items() if key[:2] == (topic_id, partition)}
+
+    def find_next_producer_id(self) -> int:
+        """First producer id not yet allotted."""
+        return self._state.next_producer_id
+
+    def find_group_offsets(self, group: str) -> list[GroupOffset]:
+        """All positions that a group has committed, by topic and partition."""
+        state = self._state
+        positions = [position for key, position in state.group_offsets.items() if key[0] == group]
+        return sorted(
+            positions, key=lambda position: (state.topics[position.topic_id].name, position.partition)
+        )
+
+    def find_group(self, group: str) -> GroupSaved | None:
+        """A group as its last rebalance left it."""
+        return self._state.groups.get(group)
+
+    def list_groups(self) -> list[ListedGroup]:
+        """All groups by name, those included that only have positions."""
+        state = self._state
+        listed = {
+            group: ListedGroup(group=group, protocol_type="", members=0)
+            for group, _, _ in state.group_offsets
+        }
+        for group, saved in state.groups.items():
+            listed[group] = ListedGroup(
+                group=group, protocol_type=saved.protocol_type, members=len(saved.members)
+            )
+        return [listed[group] for group in sorted(listed)]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _get_partition(self, topic_id: UUID, partition: int) -> PartitionRow:
+        row = self._state.partitions.get((topic_id, partition))
+        if row is None:
+            raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
+        return row
+
+
+def _extents_from(row: PartitionRow, offset: int) -> Iterator[Extent]:
+    """The extents from the one that holds `offset` on."""
+    return (extent for extent in row.extents if extent.last >= offset)

@@ -1,0 +1,270 @@
+"""The writing half of the in-memory control plane: what each change does, and when it no longer fits."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+from uuid import UUID
+
+from holdfast.control.plane import Extent, GroupOffset, LogBounds, Partition
+from holdfast.errors import CommitRefused, KafkaRefusal
+from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.store.footer import (
+    Change,
+    ExtentAppended,
+    GroupDeleted,
+    GroupOffsetCommitted,
+    GroupOffsetDeleted,
+    GroupSaved,
+    LeaderMoved,
+    LogStartMoved,
+    PartitionsAdded,
+    ProducerAdvanced,
+    ProducerIdsAllotted,
+    StoreLeft,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    extents_on,
+)
+from holdfast.store.store import Checkpoint, Place, StoredFrame
+
+Places = dict[int, dict[int, Place]]
+"""Where an extent lies, by store, by the identity of the extent's change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRow:
+    """What is known of a store."""
+
+    in_sync: bool = True
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """A topic without its partitions."""
+
+    name: str
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A partition and its log. `epochs`: each leader epoch and the offset at which it began."""
+
+    partition: Partition
+    start: int = 0
+    end: int = 0
+    epochs: tuple[tuple[int, int], ...] = ((0, 0),)
+    extents: tuple[Extent, ...] = ()
+
+    @property
+    def bounds(self) -> LogBounds:
+        """As readers see them."""
+        return LogBounds(start=self.start, end=self.end, leader_epoch=self.partition.leader_epoch)
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """All that a control plane knows. Rows are replaced, never changed, so a copy of the tables is a snapshot."""
+
+    applied: int = 0
+    next_producer_id: int = 1
+    stores: dict[int, StoreRow] = field(default_factory=dict)
+    topics: dict[UUID, TopicRow] = field(default_factory=dict)
+    partitions: dict[tuple[UUID, int], PartitionRow] = field(default_factory=dict)
+    producers: dict[tuple[UUID, int, int], ProducerState] = field(default_factory=dict)
+    groups: dict[str, GroupSaved] = field(default_factory=dict)
+    group_offsets: dict[tuple[str, UUID, int], GroupOffset] = field(default_factory=dict)
+    unseen: Counter[str | None] = field(default_factory=Counter)
+    """Rows of deleted topics that are yet to be trimmed, by the group whose deletion takes them too."""
+
+    def copy(self) -> "State":
+        """Another state, to be changed."""
+        return State(**{table.name: copy(getattr(self, table.name)) for table in fields(self)})
+
+
+class FrameApplier:
+    """Applies a footer to `state`, each change checked against those before it; a refusal leaves it half done."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._places: Places = {}
+        self._appliers: dict[type[Change], Callable[[Any], None]] = {
+            TopicCreated: self._create_topic,
+            TopicDeleted: self._delete_topic,
+            PartitionsAdded: self._add_partitions,
+            TopicConfigured: self._configure_topic,
+            LogStartMoved: self._move_log_start,
+            ExtentAppended: self._append_extent,
+            ProducerAdvanced: self._advance_producer,
+            ProducerIdsAllotted: self._allot_producer_ids,
+            GroupOffsetCommitted: self._commit_group_offset,
+            GroupOffsetDeleted: self._delete_group_offset,
+            GroupSaved: self._save_group,
+            GroupDeleted: self._delete_group,
+            LeaderMoved: self._move_leader,
+            StoreLeft: self._leave_store,
+        }
+
+    def apply(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> None:
+        """All changes; CommitRefused at the first that does not fit."""
+        self._places = _places(frames, changes)
+        for change in changes:
+            self._appliers[type(change)](change)
+
+    def _get_topic(self, topic_id: UUID) -> TopicRow:
+        topic = self._state.topics.get(topic_id)
+        if topic is None:
+            raise CommitRefused(f"topic {topic_id} does not exist")
+        return topic
+
+    def _find_partition(self, topic_id: UUID, partition: int) -> PartitionRow | None:
+        self._get_topic(topic_id)
+        return self._state.partitions.get((topic_id, partition))
+
+    def _create_topic(self, change: TopicCreated) -> None:
+        names = (topic.name for topic in self._state.topics.values())
+        if change.topic_id in self._state.topics or change.name in names:
+            raise CommitRefused(f"topic {change.name!r} exists")
+        self._state.topics[change.topic_id] = TopicRow(name=change.name, configs=dict(change.configs))
+        self._insert_partitions(change.topic_id, 0, change.replicas)
+
+    def _delete_topic(self, change: TopicDeleted) -> None:
+        """Out of sight at once; what it leaves behind is only counted."""
+        state = self._state
+        self._get_topic(change.topic_id)
+        del state.topics[change.topic_id]
+        for key in [key for key in state.partitions if key[0] == change.topic_id]:
+            row = state.partitions.pop(key)
+            state.unseen[None] += len(row.extents) + len(row.epochs)
+        for producer in [key for key in state.producers if key[0] == change.topic_id]:
+            del state.producers[producer]
+            state.unseen[None] += 1
+        for position in [key for key in state.group_offsets if key[1] == change.topic_id]:
+            del state.group_offsets[position]
+            state.unseen[position[0]] += 1
+
+    def _add_partitions(self, change: PartitionsAdded) -> None:
+        self._get_topic(change.topic_id)
+        count = sum(topic_id == change.topic_id for topic_id, _ in self._state.partitions)
+        if count != change.first:
+            raise CommitRefused(f"{change.topic_id} has {count} partitions, not {change.first}")
+        self._insert_partitions(change.topic_id, change.first, change.replicas)
+
+    def _insert_partitions(self, topic_id: UUID, first: int, replicas: list[list[int]]) -> None:
+        for number, stores in enumerate(replicas, first):
+            partition = Partition(replicas=tuple(stores), leader=stores[0], leader_epoch=0)
+            self._state.partitions[topic_id, number] = PartitionRow(partition=partition)
+
+    def _configure_topic(self, change: TopicConfigured) -> None:
+        topic = self._get_topic(change.topic_id)
+        self._state.topics[change.topic_id] = replace(topic, configs=dict(change.configs))
+
+    def _move_log_start(self, change: LogStartMoved) -> None:
+        """Forward, and never past the end."""
+        row = self._find_partition(change.topic_id, change.partition)
+        if row is None or row.end < change.log_start:
+            raise CommitRefused(f"{change.topic_id}/{change.partition} ends below {change.log_start}")
+        self._state.partitions[change.topic_id, change.partition] = replace(
+            row, start=max(row.start, change.log_start)
+        )
+
+    def _append_extent(self, change: ExtentAppended) -> None:
+        row = self._find_partition(change.topic_id, change.partition)
+        if row is None or (row.end, row.partition.leader_epoch) != (change.first, change.leader_epoch):
+            raise CommitRefused(f"{change.topic_id}/{change.partition} does not end at {change.first}")
+        extent = Extent(
+            first=change.first,
+            last=change.last,
+            places=self._places[id(change)],
+            length_bytes=change.length_bytes,
+            max_timestamp=change.max_timestamp,
+        )
+        self._state.partitions[change.topic_id, change.partition] = replace(
+            row, end=change.last + 1, extents=(*row.extents, extent)
+        )
+
+    def _move_leader(self, change: LeaderMoved) -> None:
+        """To the next epoch, which begins where the log ends."""
+        row = self._find_partition(change.topic_id, change.partition)
+        if row is None or row.partition.leader_epoch != change.leader_epoch - 1:
+            raise CommitRefused(
+                f"{change.topic_id}/{change.partition} is past epoch {change.leader_epoch - 1}"
+            )
+        self._state.partitions[change.topic_id, change.partition] = replace(
+            row,
+            partition=replace(row.partition, leader=change.leader, leader_epoch=change.leader_epoch),
+            epochs=(*row.epochs, (change.leader_epoch, row.end)),
+        )
+
+    def _advance_producer(self, change: ProducerAdvanced) -> None:
+        self._get_topic(change.topic_id)
+        key = (change.topic_id, change.partition, change.producer_id)
+        state = self._state.producers.get(key)
+        first, last = change.first_sequence, change.last_sequence
+        try:
+            repeated = check_batch(
+                state, epoch=change.producer_epoch, first_sequence=first, last_sequence=last
+            )
+        except KafkaRefusal as refusal:
+            raise CommitRefused(f"producer {change.producer_id}: {refusal}") from refusal
+        if repeated is not None:
+            raise CommitRefused(f"producer {change.producer_id} repeats sequence {first}")
+        batch = WrittenBatch(
+            first_sequence=first,
+            last_sequence=last,
+            first_offset=change.first_offset,
+            last_offset=change.last_offset,
+            timestamp_ms=change.timestamp_ms,
+        )
+        self._state.producers[key] = append_batch(state, epoch=change.producer_epoch, batch=batch)
+
+    def _allot_producer_ids(self, change: ProducerIdsAllotted) -> None:
+        self._state.next_producer_id = max(self._state.next_producer_id, change.next_id)
+
+    def _commit_group_offset(self, change: GroupOffsetCommitted) -> None:
+        self._get_topic(change.topic_id)
+        self._state.group_offsets[change.group, change.topic_id, change.partition] = GroupOffset(
+            topic_id=change.topic_id,
+            partition=change.partition,
+            offset=change.offset,
+            leader_epoch=change.leader_epoch,
+            metadata=change.metadata,
+        )
+
+    def _delete_group_offset(self, change: GroupOffsetDeleted) -> None:
+        self._state.group_offsets.pop((change.group, change.topic_id, change.partition), None)
+
+    def _save_group(self, change: GroupSaved) -> None:
+        saved = self._state.groups.get(change.group)
+        if saved is not None and saved.generation > change.generation:
+            raise CommitRefused(f"group {change.group!r} is past generation {change.generation}")
+        self._state.groups[change.group] = change
+
+    def _delete_group(self, change: GroupDeleted) -> None:
+        self._state.groups.pop(change.group, None)
+        self._state.unseen.pop(change.group, None)
+        for key in [key for key in self._state.group_offsets if key[0] == change.group]:
+            del self._state.group_offsets[key]
+
+    def _leave_store(self, change: StoreLeft) -> None:
+        drop_store(self._state, change.store)
+
+
+def drop_store(state: State, store: int) -> None:
+    """It is in sync no longer; one that is not known stays so."""
+    if store in state.stores:
+        state.stores[store] = replace(state.stores[store], in_sync=False)
+
+
+def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:
+    """Where each extent lies on the stores that have the frame."""
+    places: Places = {id(change): {} for change in changes if isinstance(change, ExtentAppended)}
+    for frame in frames:
+        for position, extent in extents_on(changes, frame.store):
+            place = Place(journal=frame.body.journal, position=frame.body.position + position)
+            places[id(extent)][frame.store] = place
+    return places
