@@ -1,16 +1,12 @@
-"""Groups in the SQLite control plane: saved, listed, deleted, never taken back."""
+"""Groups in a control plane: positions, saved generations, listed, deleted, never taken back."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
-from holdfast.control.plane import ListedGroup
-from holdfast.control.sqlite import SqliteControlPlane
+from holdfast.control.plane import ControlPlane, GroupOffset, ListedGroup
 from holdfast.errors import CommitRefused
 from holdfast.store.footer import (
-    Change,
     GroupDeleted,
     GroupMember,
     GroupOffsetCommitted,
@@ -18,35 +14,17 @@ from holdfast.store.footer import (
     GroupProtocol,
     GroupSaved,
     TopicCreated,
+    TopicDeleted,
 )
-from holdfast.store.store import Place, StoredFrame
+from tests.control.frames import Apply
 
-TOPIC = UUID("00000000-0000-4000-8000-000000000001")
+TOPIC, ALPHA, NOWHERE = UUID(int=1), UUID(int=2), UUID(int=3)
 MEMBER = GroupMember("m", "i", "c", "/127.0.0.1", 10, 20, (GroupProtocol("range", b"\0\xff"),), b"all")
 
-Apply = Callable[..., None]
-
 
 @pytest.fixture
-def plane(tmp_path: Path) -> Iterator[SqliteControlPlane]:
-    """A fresh control plane."""
-    plane = SqliteControlPlane(tmp_path / "control.db")
-    plane.add_store(1)
-    yield plane
-    plane.close()
-
-
-@pytest.fixture
-def apply(plane: SqliteControlPlane) -> Apply:
-    """Applies changes as the next frame; the first one has made a topic."""
-    number = 0
-
-    def apply(*changes: Change) -> None:
-        nonlocal number
-        number += 1
-        body, end = Place(journal=1, position=100 * number), Place(journal=1, position=100 * number + 99)
-        plane.apply([StoredFrame(store=1, number=number, body=body, footer=b"", end=end)], list(changes))
-
+def apply(apply: Apply) -> Apply:
+    """Frame 1 has made a topic of two partitions."""
     apply(TopicCreated("orders", TOPIC, [[1], [1]], {}))
     return apply
 
@@ -56,19 +34,41 @@ def _saved(generation: int, *members: GroupMember) -> GroupSaved:
     return GroupSaved("g", generation, "consumer", "range" if members else None, leader, members, 5)
 
 
-def test_the_newest_generation_is_found(plane: SqliteControlPlane, apply: Apply, tmp_path: Path) -> None:
-    """With all of its members, also by a process that comes later."""
+def _position(group: str, topic_id: UUID = TOPIC, partition: int = 0) -> GroupOffsetCommitted:
+    return GroupOffsetCommitted(group, topic_id, partition, 5, -1, "", 1)
+
+
+def test_positions_are_replaced(plane: ControlPlane, apply: Apply) -> None:
+    """The newest one counts, be it lower; metadata comes back as it was sent."""
+    apply(GroupOffsetCommitted("g", TOPIC, 1, 5, 0, "first", 1))
+    apply(GroupOffsetCommitted("g", TOPIC, 1, 3, 2, None, 2))
+    expected = GroupOffset(topic_id=TOPIC, partition=1, offset=3, leader_epoch=2, metadata=None)
+    assert plane.find_group_offsets("g") == [expected]
+    assert plane.find_group_offsets("another") == []
+
+
+def test_positions_come_by_topic_name_and_partition(plane: ControlPlane, apply: Apply) -> None:
+    """Whatever the order in which they were committed."""
+    apply(TopicCreated("alpha", ALPHA, [[1], [1]], {}))
+    apply(
+        _position("g", TOPIC, 1), _position("g", ALPHA, 1), _position("g", TOPIC, 0), _position("g", ALPHA, 0)
+    )
+    found = [(position.topic_id, position.partition) for position in plane.find_group_offsets("g")]
+    assert found == [(ALPHA, 0), (ALPHA, 1), (TOPIC, 0), (TOPIC, 1)]
+
+
+def test_the_newest_generation_is_found(plane: ControlPlane, apply: Apply) -> None:
+    """With all of its members; the same generation may be saved again."""
     assert plane.find_group("g") is None
     apply(_saved(1))
     apply(_saved(2, MEMBER))
     assert plane.find_group("g") == _saved(2, MEMBER)
     apply(_saved(2, MEMBER._replace(member_id="renamed")))
-    later = SqliteControlPlane(tmp_path / "control.db")
-    assert later.find_group("g") == _saved(2, MEMBER._replace(member_id="renamed"))
-    later.close()
+    assert plane.find_group("g") == _saved(2, MEMBER._replace(member_id="renamed"))
+    assert plane.find_group("h") is None
 
 
-def test_a_group_never_goes_back(plane: SqliteControlPlane, apply: Apply) -> None:
+def test_a_group_never_goes_back(plane: ControlPlane, apply: Apply) -> None:
     """Whoever would save an older generation is not its coordinator any more."""
     apply(_saved(3, MEMBER))
     with pytest.raises(CommitRefused, match="past generation 2"):
@@ -79,30 +79,43 @@ def test_a_group_never_goes_back(plane: SqliteControlPlane, apply: Apply) -> Non
     assert plane.find_group("g") == _saved(1), "one that was deleted begins anew"
 
 
-def test_groups_are_listed_once(plane: SqliteControlPlane, apply: Apply) -> None:
+def test_groups_are_listed_once(plane: ControlPlane, apply: Apply) -> None:
     """Saved ones, and those that only have positions."""
-    apply(_saved(1, MEMBER), GroupOffsetCommitted("g", TOPIC, 0, 5, -1, "", 1))
-    apply(
-        GroupOffsetCommitted("a", TOPIC, 0, 5, -1, "", 1), GroupOffsetCommitted("a", TOPIC, 1, 5, -1, "", 1)
-    )
+    apply(_saved(1, MEMBER), _position("g"))
+    apply(_position("a"), _position("a", partition=1))
     assert plane.list_groups() == [
         ListedGroup(group="a", protocol_type="", members=0),
         ListedGroup(group="g", protocol_type="consumer", members=1),
     ]
+    apply(_saved(2))
+    assert plane.list_groups()[1] == ListedGroup(group="g", protocol_type="consumer", members=0)
 
 
-def test_a_deleted_group_takes_its_positions_along(plane: SqliteControlPlane, apply: Apply) -> None:
-    """And nobody else's."""
-    for group in ("g", "h"):
-        apply(GroupOffsetCommitted(group, TOPIC, 0, 5, -1, "", 1))
-    apply(_saved(1, MEMBER), GroupDeleted("g"))
+def test_a_deleted_group_takes_its_positions_along(plane: ControlPlane, apply: Apply) -> None:
+    """And nobody else's; one that is not there is no reason to refuse a frame."""
+    apply(_position("g"), _position("h"))
+    apply(_saved(1, MEMBER), GroupDeleted("g"), GroupDeleted("unheard-of"))
     assert plane.find_group("g") is None
     assert plane.find_group_offsets("g") == []
     assert [listed.group for listed in plane.list_groups()] == ["h"]
+    assert len(plane.find_group_offsets("h")) == 1
 
 
-def test_positions_are_deleted_one_by_one(plane: SqliteControlPlane, apply: Apply) -> None:
+def test_positions_are_deleted_one_by_one(plane: ControlPlane, apply: Apply) -> None:
     """One that is not there is no reason to refuse a frame."""
-    apply(*(GroupOffsetCommitted("g", TOPIC, partition, 5, -1, "", 1) for partition in (0, 1)))
-    apply(GroupOffsetDeleted("g", TOPIC, 0), GroupOffsetDeleted("g", uuid4(), 0))
+    apply(*(_position(group, partition=partition) for group in "gh" for partition in (0, 1)))
+    apply(
+        GroupOffsetDeleted("g", TOPIC, 0),
+        GroupOffsetDeleted("g", NOWHERE, 0),
+        GroupOffsetDeleted("g", TOPIC, 7),
+    )
     assert [position.partition for position in plane.find_group_offsets("g")] == [1]
+    assert [position.partition for position in plane.find_group_offsets("h")] == [0, 1]
+
+
+def test_a_saved_group_outlives_the_topics_that_it_reads(plane: ControlPlane, apply: Apply) -> None:
+    """Its positions do not, and a group of nothing else is gone with them."""
+    apply(_saved(1, MEMBER), _position("g"), _position("h"))
+    apply(TopicDeleted(TOPIC))
+    assert [listed.group for listed in plane.list_groups()] == ["g"]
+    assert plane.find_group_offsets("g") == []

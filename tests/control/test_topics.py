@@ -1,20 +1,17 @@
-"""Topics in the SQLite control plane: only what still fits is applied, and trimming takes nothing that is seen."""
+"""Topics in a control plane: made, changed, deleted and made again; trimming takes nothing that is seen."""
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from itertools import count
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from holdfast.control.sqlite import SqliteControlPlane
+from holdfast.control.plane import ControlPlane, LogBounds, Partition
 from holdfast.errors import CommitRefused, UnknownTopicOrPartition
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
+    GroupDeleted,
     GroupOffsetCommitted,
+    LeaderMoved,
     LogStartMoved,
     PartitionsAdded,
     ProducerAdvanced,
@@ -22,143 +19,176 @@ from holdfast.store.footer import (
     TopicCreated,
     TopicDeleted,
 )
-from holdfast.store.store import Place, StoredFrame
+from tests.control.frames import Apply
 
 TOPIC, LATER = UUID(int=1), UUID(int=2)
 
 
-class Applied:
-    """A control plane and the frames that are applied to it."""
-
-    def __init__(self, path: Path) -> None:
-        self.plane = SqliteControlPlane(path)
-        self._path = path
-        self._numbers = count(1)
-        self.plane.add_store(1)
-
-    def apply(self, *changes: Change) -> None:
-        number = next(self._numbers)
-        place = Place(journal=1, position=100 * number)
-        frame = StoredFrame(store=1, number=number, body=place, footer=b"", end=place)
-        self.plane.apply([frame], changes)
-
-    def rows(self, table: str) -> int:
-        with closing(sqlite3.connect(self._path)) as connection:
-            found: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        return found
-
-
 @pytest.fixture
-def applied(tmp_path: Path) -> Iterator[Applied]:
-    """One topic with ten extents of ten offsets, two producers and a position."""
-    applied = Applied(tmp_path / "control.db")
-    applied.apply(TopicCreated("t", TOPIC, [[1]], {}))
+def topic(apply: Apply) -> None:
+    """One topic with ten extents of ten offsets, two producers and a position: 14 rows."""
+    apply(TopicCreated("t", TOPIC, [[1]], {}))
     for first in range(0, 100, 10):
-        applied.apply(ExtentAppended(TOPIC, 0, first, first + 9, [1], 50, first, 0))
-    applied.apply(
+        apply(ExtentAppended(TOPIC, 0, first, first + 9, [1], 50, first, 0))
+    apply(
         *(ProducerAdvanced(TOPIC, 0, producer, 0, 0, 9, 90, 99, -1) for producer in (7, 8)),
         GroupOffsetCommitted("g", TOPIC, 0, 5, -1, "", 1),
     )
-    yield applied
-    applied.plane.close()
 
 
+def _trim_all(plane: ControlPlane, rows_max: int) -> list[int]:
+    steps = []
+    while trimmed := plane.trim(rows_max):
+        steps.append(trimmed)
+    return steps
+
+
+def test_topics_are_listed(plane: ControlPlane, apply: Apply) -> None:
+    """By name, with partitions and configs."""
+    apply(TopicCreated("orders", TOPIC, [[1, 2], [2, 1]], {"max.message.bytes": "100"}))
+    apply(TopicCreated("alpha", LATER, [[1]], {}))
+    alpha, orders = plane.list_topics()
+    assert (alpha.name, alpha.topic_id) == ("alpha", LATER)
+    assert alpha.partitions == (Partition(replicas=(1,), leader=1, leader_epoch=0),)
+    assert (orders.name, orders.configs) == ("orders", {"max.message.bytes": "100"})
+    assert [(partition.replicas, partition.leader) for partition in orders.partitions] == [
+        ((1, 2), 1),
+        ((2, 1), 2),
+    ]
+    assert plane.find_partition(TOPIC, 1) == orders.partitions[1]
+    apply(LeaderMoved(TOPIC, 1, 1, 1))
+    assert plane.list_topics()[1].partitions[1] == plane.find_partition(TOPIC, 1)
+
+
+def test_what_was_listed_is_the_readers_own(plane: ControlPlane, apply: Apply) -> None:
+    """Whoever changes an answer changes nobody else's."""
+    configs = {"retention.ms": "1"}
+    apply(TopicCreated("t", TOPIC, [[1]], configs), ProducerAdvanced(TOPIC, 0, 7, 0, 0, 9, 0, 9, -1))
+    configs.clear()
+    plane.list_topics()[0].configs.clear()
+    plane.find_producers(TOPIC, 0).clear()
+    assert plane.list_topics()[0].configs == {"retention.ms": "1"}
+    assert list(plane.find_producers(TOPIC, 0)) == [7]
+
+
+@pytest.mark.usefixtures("topic")
+def test_configs_are_replaced(plane: ControlPlane, apply: Apply) -> None:
+    """All that were set, also none."""
+    apply(TopicConfigured(TOPIC, {"retention.ms": "1", "retention.bytes": "2"}))
+    apply(TopicConfigured(TOPIC, {"retention.ms": "3"}))
+    assert plane.list_topics()[0].configs == {"retention.ms": "3"}
+    apply(TopicConfigured(TOPIC, {}))
+    assert plane.list_topics()[0].configs == {}
+
+
+@pytest.mark.usefixtures("topic")
+def test_partitions_are_added_after_those_there_are(plane: ControlPlane, apply: Apply) -> None:
+    """They begin empty, at epoch 0; the others go on."""
+    apply(PartitionsAdded(TOPIC, 1, [[2, 1], [1, 2]]), ExtentAppended(TOPIC, 2, 0, 4, [1], 50, 1, 0))
+    assert [partition.leader for partition in plane.list_topics()[0].partitions] == [1, 2, 1]
+    ends = [plane.find_bounds(TOPIC, partition).end for partition in range(3)]
+    assert ends == [100, 0, 5]
+    assert plane.find_epoch_end(TOPIC, 2, 0) == (0, 5)
+    apply(PartitionsAdded(TOPIC, 3, [[1]]))
+    assert len(plane.list_topics()[0].partitions) == 4
+
+
+@pytest.mark.usefixtures("topic")
+def test_log_start_never_moves_back(plane: ControlPlane, apply: Apply) -> None:
+    """An earlier one is applied without effect; the end is as far as it goes."""
+    apply(LogStartMoved(TOPIC, 0, 35))
+    apply(LogStartMoved(TOPIC, 0, 20))
+    assert plane.find_bounds(TOPIC, 0).start == 35
+    apply(LogStartMoved(TOPIC, 0, 100))
+    assert plane.find_bounds(TOPIC, 0) == LogBounds(start=100, end=100, leader_epoch=0)
+    assert plane.find_size(TOPIC, 0) == 0
+
+
+@pytest.mark.usefixtures("topic")
+def test_trimming_takes_what_lies_below_the_log_start_in_steps(plane: ControlPlane, apply: Apply) -> None:
+    """Whole extents only, as many as a step may; what a reader finds is the same before and after."""
+    assert plane.trim(100) == 0
+    apply(LogStartMoved(TOPIC, 0, 35))
+    before = plane.find_extents(TOPIC, 0, 35, 1 << 30)
+    assert before[1][0].first == 30
+    assert plane.find_size(TOPIC, 0) == 7 * 50
+    assert [plane.trim(2) for _ in range(3)] == [2, 1, 0]
+    assert plane.find_extents(TOPIC, 0, 35, 1 << 30) == before
+    assert plane.find_size(TOPIC, 0) == 7 * 50
+    apply(ExtentAppended(TOPIC, 0, 100, 109, [1], 50, 1, 0), LogStartMoved(TOPIC, 0, 40))
+    assert plane.trim(100) == 1
+
+
+@pytest.mark.usefixtures("topic")
+def test_deleted_topic_is_trimmed_to_the_last_row(plane: ControlPlane, apply: Apply) -> None:
+    """Out of sight at once; its rows go in bounded steps, and those of a topic made meanwhile stay."""
+    apply(TopicDeleted(TOPIC))
+    apply(TopicCreated("t", LATER, [[1]], {}), ExtentAppended(LATER, 0, 0, 4, [1], 50, 1, 0))
+    with pytest.raises(UnknownTopicOrPartition):
+        plane.find_bounds(TOPIC, 0)
+    assert plane.list_groups() == []
+    assert _trim_all(plane, 3) == [3, 3, 3, 3, 2]
+    assert plane.find_bounds(LATER, 0).end == 5
+    assert len(plane.find_extents(LATER, 0, 0, 100)[1]) == 1
+
+
+@pytest.mark.usefixtures("topic")
+def test_what_is_trimmed_before_and_what_goes_with_its_group_is_not_trimmed_again(
+    plane: ControlPlane, apply: Apply
+) -> None:
+    """Every row goes once."""
+    apply(GroupOffsetCommitted("h", TOPIC, 0, 5, -1, "", 1), LogStartMoved(TOPIC, 0, 35))
+    assert plane.trim(100) == 3
+    apply(TopicDeleted(TOPIC), GroupDeleted("h"))
+    assert _trim_all(plane, 100) == [7 + 1 + 2 + 1]
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("topic_id", [LATER, TOPIC])
+def test_topic_made_again_has_nothing_of_the_old_one(
+    plane: ControlPlane, apply: Apply, topic_id: UUID
+) -> None:
+    """Trimmed or not: the rows that linger are never the next topic's, whatever its id."""
+    apply(LeaderMoved(TOPIC, 0, 2, 1), TopicConfigured(TOPIC, {"retention.ms": "1"}))
+    apply(TopicDeleted(TOPIC))
+    apply(TopicCreated("t", topic_id, [[1]], {}))
+    for _ in ("before trimming", "after it"):
+        (topic,) = plane.list_topics()
+        assert (topic.configs, topic.partitions[0].leader_epoch) == ({}, 0)
+        assert plane.find_extents(topic_id, 0, 0, 100) == (LogBounds(start=0, end=0, leader_epoch=0), [])
+        assert plane.find_size(topic_id, 0) == 0
+        assert plane.find_extent_of_max_time(topic_id, 0, 0) is None
+        assert plane.find_epoch_end(topic_id, 0, 9) == (0, 0)
+        assert plane.find_producers(topic_id, 0) == {}
+        assert plane.find_group_offsets("g") == []
+        assert plane.list_groups() == []
+        _trim_all(plane, 100)
+    apply(
+        ExtentAppended(topic_id, 0, 0, 9, [1], 50, 1, 0), ProducerAdvanced(topic_id, 0, 7, 0, 4, 4, 0, 0, -1)
+    )
+    assert plane.find_bounds(topic_id, 0).end == 10
+
+
+@pytest.mark.usefixtures("topic")
 @pytest.mark.parametrize(
     "change",
     [
-        TopicDeleted(LATER),
-        TopicConfigured(LATER, {}),
-        PartitionsAdded(LATER, 0, [[1]]),
+        TopicDeleted(TOPIC),
+        TopicConfigured(TOPIC, {}),
         PartitionsAdded(TOPIC, 0, [[1]]),
-        PartitionsAdded(TOPIC, 2, [[1]]),
-        LogStartMoved(LATER, 0, 0),
-        LogStartMoved(TOPIC, 1, 0),
-        LogStartMoved(TOPIC, 0, 101),
-    ],
-)
-def test_what_does_not_fit_is_refused_with_its_frame(applied: Applied, change: Change) -> None:
-    """Nothing of the frame counts, a deletion before it included; the next one goes on."""
-    with pytest.raises(CommitRefused):
-        applied.apply(TopicConfigured(TOPIC, {"retention.ms": "1"}), change)
-    with pytest.raises(CommitRefused):
-        applied.apply(TopicDeleted(TOPIC), TopicDeleted(TOPIC))
-    (topic,) = applied.plane.list_topics()
-    assert (topic.topic_id, topic.configs) == (TOPIC, {})
-    applied.apply(LogStartMoved(TOPIC, 0, 100))
-    assert applied.plane.find_bounds(TOPIC, 0).start == 100
-
-
-def test_log_start_never_moves_back(applied: Applied) -> None:
-    """An earlier one is applied without effect."""
-    applied.apply(LogStartMoved(TOPIC, 0, 35))
-    applied.apply(LogStartMoved(TOPIC, 0, 20))
-    assert applied.plane.find_bounds(TOPIC, 0).start == 35
-
-
-def test_trimming_takes_what_lies_below_the_log_start_in_steps(applied: Applied) -> None:
-    """Whole extents only, as many as a step may; what a reader finds is the same before and after."""
-    applied.apply(LogStartMoved(TOPIC, 0, 35))
-    before = applied.plane.find_extents(TOPIC, 0, 35, 1 << 30)
-    assert before[1][0].first == 30
-    assert applied.plane.find_size(TOPIC, 0) == 7 * 50
-    assert [applied.plane.trim(2) for _ in range(3)] == [2, 1, 0]
-    assert applied.rows("extents") == 7
-    assert applied.plane.find_extents(TOPIC, 0, 35, 1 << 30) == before
-    assert applied.plane.find_size(TOPIC, 0) == 7 * 50
-
-
-def test_time_is_looked_for_from_an_offset_on(applied: Applied) -> None:
-    """Extents below it are passed over, trimmed or not."""
-    found = applied.plane.find_extent_by_time(TOPIC, 0, 35, 0)
-    assert found is not None
-    assert found.first == 30
-    assert applied.plane.find_extent_of_max_time(TOPIC, 0, 100) is None
-
-
-def test_deleted_topic_is_trimmed_to_the_last_row(applied: Applied) -> None:
-    """Out of sight at once; its rows go in bounded steps, and those of a topic made meanwhile stay."""
-    applied.apply(TopicDeleted(TOPIC))
-    applied.apply(TopicCreated("t", LATER, [[1]], {}), ExtentAppended(LATER, 0, 0, 4, [1], 50, 1, 0))
-    with pytest.raises(UnknownTopicOrPartition):
-        applied.plane.find_bounds(TOPIC, 0)
-    assert applied.plane.list_groups() == []
-    assert applied.rows("extents") == 11
-    steps = []
-    while trimmed := applied.plane.trim(3):
-        steps.append(trimmed)
-    assert steps == [3, 3, 3, 3, 2]
-    left = [applied.rows(table) for table in ("extents", "producers", "leader_epochs", "group_offsets")]
-    assert left == [1, 0, 1, 0]
-    assert applied.rows("deleted_topics") == 0
-    assert applied.plane.find_bounds(LATER, 0).end == 5
-
-
-def test_number_of_a_deleted_topic_is_not_given_again(applied: Applied) -> None:
-    """Else the rows that linger would be the next topic's."""
-    applied.apply(TopicDeleted(TOPIC))
-    applied.apply(TopicCreated("t", LATER, [[1]], {}))
-    assert applied.plane.find_producers(LATER, 0) == {}
-    assert applied.plane.find_group_offsets("g") == []
-
-
-def test_deleted_topic_takes_no_more_changes(applied: Applied) -> None:
-    """Not even those that no partition is asked about; rows of it would stay for ever."""
-    applied.apply(TopicDeleted(TOPIC))
-    assert applied.plane.find_producers(TOPIC, 0) == {}
-    for change in (
+        PartitionsAdded(TOPIC, 1, [[1]]),
+        LogStartMoved(TOPIC, 0, 100),
+        ExtentAppended(TOPIC, 0, 100, 100, [1], 50, 1, 0),
+        LeaderMoved(TOPIC, 0, 2, 1),
         GroupOffsetCommitted("g", TOPIC, 0, 5, -1, "", 1),
         ProducerAdvanced(TOPIC, 0, 9, 0, 0, 0, 100, 100, -1),
-    ):
-        with pytest.raises(CommitRefused):
-            applied.apply(change)
-
-
-def test_trimming_looks_at_no_live_extent(applied: Applied, tmp_path: Path) -> None:
-    """Its cost does not grow with the log: every table is searched by key."""
-    from holdfast.control import sqlite_topics
-
-    with closing(sqlite3.connect(tmp_path / "control.db")) as connection:
-        for statement in (sqlite_topics._TRIM_EXPIRED, *sqlite_topics._TRIM_DELETED[:3]):
-            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", (1,))]
-            scanned = [step for step in plan if step.startswith("SCAN")]
-            assert all("partitions" in step or "deleted_topics" in step for step in scanned), plan
+    ],
+    ids=lambda change: change.kind,
+)
+def test_deleted_topic_takes_no_more_changes(plane: ControlPlane, apply: Apply, change: Change) -> None:
+    """Not even those that no partition is asked about; rows of it would stay for ever."""
+    apply(TopicDeleted(TOPIC))
+    assert plane.find_producers(TOPIC, 0) == {}
+    with pytest.raises(CommitRefused, match="does not exist"):
+        apply(change)
+    assert _trim_all(plane, 100) == [14]
