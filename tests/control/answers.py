@@ -1,0 +1,60 @@
+"""All that a control plane has to say about a small world, so that two of them can be compared."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from uuid import UUID
+
+from holdfast.control.plane import ControlPlane, LogBounds
+from holdfast.errors import HoldfastError
+
+IDS = tuple(UUID(int=number) for number in (1, 2, 3))
+PARTITIONS = range(3)
+GROUPS = ("g", "h")
+STORES = (1, 2, 3)
+
+
+def answers(plane: ControlPlane) -> list[object]:
+    """What every verb that reads says."""
+    return [plane.find_in_sync(), *map(plane.find_checkpoint, STORES), *log_answers(plane)]
+
+
+def log_answers(plane: ControlPlane) -> list[object]:
+    """The same without the stores: what follows from the frames alone."""
+    return [
+        plane.find_applied(),
+        plane.list_topics(),
+        plane.find_next_producer_id(),
+        plane.list_groups(),
+        *map(plane.find_group, GROUPS),
+        *map(plane.find_group_offsets, GROUPS),
+        *(list(_partition_answers(plane, topic_id, number)) for topic_id in IDS for number in PARTITIONS),
+    ]
+
+
+def answer_or_refusal(ask: Callable[[], object]) -> object:
+    """The answer, or what kind of refusal with which words."""
+    try:
+        return ask()
+    except HoldfastError as refusal:
+        return type(refusal), str(refusal)
+
+
+def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> Iterator[object]:
+    key = (topic_id, partition)
+    yield plane.find_producers(*key)
+    yield plane.find_size(*key)
+    yield answer_or_refusal(partial(plane.find_partition, *key))
+    bounds = answer_or_refusal(partial(plane.find_bounds, *key))
+    yield bounds
+    start, offsets, epochs = 0, {0}, [0]
+    if isinstance(bounds, LogBounds):
+        start, end = bounds.start, bounds.end
+        offsets, epochs = {start - 1, start, (start + end) // 2, end}, [-1, 0, 1, 3]
+    for leader_epoch in epochs:
+        yield answer_or_refusal(partial(plane.find_epoch_end, *key, leader_epoch))
+    for offset in offsets:
+        for bytes_max in (40, 1 << 30):
+            yield answer_or_refusal(partial(plane.find_extents, *key, offset, bytes_max))
+        if offset >= start:
+            yield plane.find_extent_of_max_time(*key, offset)
+            yield plane.find_extent_by_time(*key, offset, 3)
