@@ -6,6 +6,8 @@ import pytest
 
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
 from holdfast.agent.topic_plan import KnownTopic, KnownTopics
+from holdfast.agent.transactions.plan import KnownTransactions
+from holdfast.control.memory import MemoryControlPlane
 from holdfast.errors import InvalidProducerEpoch, OutOfOrderSequence, TopicAlreadyExists
 from holdfast.records.batch import BatchView, validate
 from holdfast.records.walk import walk_valid
@@ -23,6 +25,7 @@ def plan_on(tails: dict[PartitionKey, Tail], *, now_ms: int = NOW_MS) -> CommitP
         topics=KnownTopics(
             {A.topic_id: KnownTopic(name="there", partitions=2, configs={"retention.ms": "5"})}, {"there"}
         ),
+        transactions=KnownTransactions(MemoryControlPlane()),
         in_sync=frozenset({1}),
         now_ms=now_ms,
     )

@@ -7,6 +7,8 @@ import pytest
 
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
 from holdfast.agent.topic_plan import KnownTopic, KnownTopics, TopicPlan
+from holdfast.agent.transactions.plan import KnownTransactions
+from holdfast.control.memory import MemoryControlPlane
 from holdfast.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -38,7 +40,13 @@ def known() -> KnownTopics:
 
 def commit_plan(known: KnownTopics) -> CommitPlan:
     tail = Tail(start=3, end=10, leader=1, leader_epoch=0, replicas=(1,), producers={})
-    return CommitPlan(find_tail={KEY: tail}.__getitem__, topics=known, in_sync=frozenset({1}), now_ms=NOW_MS)
+    return CommitPlan(
+        find_tail={KEY: tail}.__getitem__,
+        topics=known,
+        transactions=KnownTransactions(MemoryControlPlane()),
+        in_sync=frozenset({1}),
+        now_ms=NOW_MS,
+    )
 
 
 def test_deleted_topic_is_gone_for_what_follows(known: KnownTopics) -> None:

@@ -38,7 +38,7 @@ def test_extents_move_the_end_and_are_found(plane: ControlPlane, apply: Apply) -
     apply(_extent(0, 4, stores=(1,)), _extent(0, 3, partition=1, stores=(2, 1)), stores=(1, 2))
     apply(_extent(5, 9))
     bounds, extents = plane.find_extents(TOPIC, 0, 4, 10_000)
-    assert bounds == plane.find_bounds(TOPIC, 0) == LogBounds(start=0, end=10, leader_epoch=0)
+    assert bounds == plane.find_bounds(TOPIC, 0) == LogBounds(start=0, end=10, last_stable=10, leader_epoch=0)
     places = {1: Place(journal=1, position=2000)}
     assert extents[0] == Extent(first=0, last=4, places=places, length_bytes=100, max_timestamp=5)
     assert [extent.first for extent in extents] == [0, 5]

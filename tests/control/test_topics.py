@@ -100,7 +100,7 @@ def test_log_start_never_moves_back(plane: ControlPlane, apply: Apply) -> None:
     apply(LogStartMoved(TOPIC, 0, 20))
     assert plane.find_bounds(TOPIC, 0).start == 35
     apply(LogStartMoved(TOPIC, 0, 100))
-    assert plane.find_bounds(TOPIC, 0) == LogBounds(start=100, end=100, leader_epoch=0)
+    assert plane.find_bounds(TOPIC, 0) == LogBounds(start=100, end=100, last_stable=100, leader_epoch=0)
     assert plane.find_size(TOPIC, 0) == 0
 
 
@@ -155,7 +155,10 @@ def test_topic_made_again_has_nothing_of_the_old_one(
     for _ in ("before trimming", "after it"):
         (topic,) = plane.list_topics()
         assert (topic.configs, topic.partitions[0].leader_epoch) == ({}, 0)
-        assert plane.find_extents(topic_id, 0, 0, 100) == (LogBounds(start=0, end=0, leader_epoch=0), [])
+        assert plane.find_extents(topic_id, 0, 0, 100) == (
+            LogBounds(start=0, end=0, last_stable=0, leader_epoch=0),
+            [],
+        )
         assert plane.find_size(topic_id, 0) == 0
         assert plane.find_extent_of_max_time(topic_id, 0, 0) is None
         assert plane.find_epoch_end(topic_id, 0, 9) == (0, 0)

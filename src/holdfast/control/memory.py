@@ -16,11 +16,14 @@ from holdfast.control.plane import (
     GroupOffset,
     ListedGroup,
     LogBounds,
+    OpenInstance,
     Partition,
     Topic,
 )
 from holdfast.errors import CommitRefused, UnknownTopicOrPartition
+from holdfast.rules.lso import last_stable_offset
 from holdfast.rules.producer import ProducerState
+from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.footer import Change, GroupSaved
 from holdfast.store.store import Checkpoint, StoredFrame
 
@@ -121,11 +124,12 @@ class MemoryControlPlane:
 
     def find_partition(self, topic_id: UUID, partition: int) -> Partition:
         """Who holds and who leads it."""
-        return self._get_partition(topic_id, partition).partition
+        return _get_partition(self._state, topic_id, partition).partition
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
         """Where the partition's log begins and ends."""
-        return self._get_partition(topic_id, partition).bounds
+        state = self._state
+        return _bounds(state, _get_partition(state, topic_id, partition))
 
     def find_size(self, topic_id: UUID, partition: int) -> int:
         """Bytes of the extents that reach to the log start."""
@@ -136,34 +140,39 @@ class MemoryControlPlane:
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:
         """Bounds and extents from `offset` on, in one snapshot."""
-        row = self._get_partition(topic_id, partition)
+        state = self._state
+        row = _get_partition(state, topic_id, partition)
         extents: list[Extent] = []
         if row.start <= offset < row.end:
             for extent in _extents_from(row, offset):
-                extents.append(extent)
+                extents.append(_with_outcome(state, extent))
                 bytes_max -= extent.length_bytes
                 if bytes_max <= 0 or len(extents) == EXTENTS_PER_PLAN_MAX:
                     break
-        return row.bounds, extents
+        return _bounds(state, row), extents
 
     def find_extent_by_time(
         self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
     ) -> Extent | None:
         """The first extent that holds a record at or after the time."""
-        row = self._state.partitions.get((topic_id, partition))
+        state = self._state
+        row = state.partitions.get((topic_id, partition))
         extents = _extents_from(row, offset) if row else ()
-        return next((extent for extent in extents if extent.max_timestamp >= timestamp_ms), None)
+        found = next((extent for extent in extents if extent.max_timestamp >= timestamp_ms), None)
+        return found and _with_outcome(state, found)
 
     def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
         """The first extent that holds the greatest timestamp."""
-        row = self._state.partitions.get((topic_id, partition))
+        state = self._state
+        row = state.partitions.get((topic_id, partition))
         extents = _extents_from(row, offset) if row else ()
         # Of equals, max() takes the first.
-        return max(extents, key=lambda extent: extent.max_timestamp, default=None)
+        found = max(extents, key=lambda extent: extent.max_timestamp, default=None)
+        return found and _with_outcome(state, found)
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
         """The greatest epoch up to the one asked for, and where it ended."""
-        row = self._get_partition(topic_id, partition)
+        row = _get_partition(self._state, topic_id, partition)
         end = row.end
         for epoch, start in reversed(row.epochs):
             if epoch <= leader_epoch:
@@ -175,6 +184,44 @@ class MemoryControlPlane:
         """Idempotent producers of the partition by producer id."""
         producers = self._state.producers
         return {key[2]: state for key, state in producers.items() if key[:2] == (topic_id, partition)}
+
+    def find_open_instances(self, topic_id: UUID, partition: int) -> dict[int, OpenInstance]:
+        """The transaction instances that are open in the partition, by producer id."""
+        state = self._state
+        row = state.partitions.get((topic_id, partition))
+        joined = row.joined if row else ()
+        return {
+            state.instances[each.instance].producer_id: each
+            for each in joined
+            if state.is_open(each.instance)
+        }
+
+    def find_transactional_id(self, transactional_id: str) -> TransactionalId | None:
+        """A transactional id as it stands."""
+        return self._state.transactional_ids.get(transactional_id)
+
+    def list_transactional_ids(self) -> dict[str, TransactionalId]:
+        """All transactional ids by name."""
+        return dict(sorted(self._state.transactional_ids.items()))
+
+    def find_next_instance(self) -> int:
+        """The number that the next transaction instance gets."""
+        return max(self._state.instances, default=0) + 1
+
+    def find_instance_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
+        """Where an open instance has data, by topic and partition."""
+        state = self._state
+        found = [
+            (topic_id, partition, each.first_offset)
+            for (topic_id, partition), row in state.partitions.items()
+            for each in row.joined
+            if each.instance == instance and state.is_open(instance)
+        ]
+        return sorted(found, key=lambda place: (state.topics[place[0]].name, place[1]))
+
+    def find_staged(self, group: str) -> set[tuple[UUID, int]]:
+        """Partitions for which open transactions have staged positions of a group."""
+        return {(topic_id, partition) for name, topic_id, partition, _ in self._state.staged if name == group}
 
     def find_next_producer_id(self) -> int:
         """First producer id not yet allotted."""
@@ -208,11 +255,27 @@ class MemoryControlPlane:
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def _get_partition(self, topic_id: UUID, partition: int) -> PartitionRow:
-        row = self._state.partitions.get((topic_id, partition))
-        if row is None:
-            raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-        return row
+
+def _get_partition(state: State, topic_id: UUID, partition: int) -> PartitionRow:
+    row = state.partitions.get((topic_id, partition))
+    if row is None:
+        raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
+    return row
+
+
+def _bounds(state: State, row: PartitionRow) -> LogBounds:
+    first_open = next((each.first_offset for each in row.joined if state.is_open(each.instance)), None)
+    return LogBounds(
+        start=row.start,
+        end=row.end,
+        last_stable=max(last_stable_offset(row.end, first_open), row.start),
+        leader_epoch=row.partition.leader_epoch,
+    )
+
+
+def _with_outcome(state: State, extent: Extent) -> Extent:
+    instance = state.instances.get(extent.instance)
+    return extent if instance is None else replace(extent, outcome=instance.outcome)
 
 
 def _extents_from(row: PartitionRow, offset: int) -> Iterator[Extent]:

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
 
-from holdfast.control.plane import Extent, GroupOffset, LogBounds, Partition
+from holdfast.control.plane import Extent, GroupOffset, OpenInstance, Partition
 from holdfast.errors import CommitRefused, KafkaRefusal
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.rules.transaction import NO_INSTANCE, Outcome
+from holdfast.rules.transactional_id import Phase, TransactionalId
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
     GroupDeleted,
     GroupOffsetCommitted,
     GroupOffsetDeleted,
+    GroupOffsetStaged,
     GroupSaved,
     LeaderMoved,
     LogStartMoved,
@@ -26,6 +29,9 @@ from holdfast.store.footer import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    TransactionalIdSet,
+    TransactionBegun,
+    TransactionEnded,
     extents_on,
 )
 from holdfast.store.store import Checkpoint, Place, StoredFrame
@@ -57,13 +63,18 @@ class PartitionRow:
     partition: Partition
     start: int = 0
     end: int = 0
+    joined: tuple[OpenInstance, ...] = ()
+    """Transaction instances with data here, in the order in which they begin; decided ones too."""
     epochs: tuple[tuple[int, int], ...] = ((0, 0),)
     extents: tuple[Extent, ...] = ()
 
-    @property
-    def bounds(self) -> LogBounds:
-        """As readers see them."""
-        return LogBounds(start=self.start, end=self.end, leader_epoch=self.partition.leader_epoch)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceRow:
+    """A transaction instance."""
+
+    producer_id: int
+    outcome: Outcome = Outcome.OPEN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,8 +89,17 @@ class State:
     producers: dict[tuple[UUID, int, int], ProducerState] = field(default_factory=dict)
     groups: dict[str, GroupSaved] = field(default_factory=dict)
     group_offsets: dict[tuple[str, UUID, int], GroupOffset] = field(default_factory=dict)
+    transactional_ids: dict[str, TransactionalId] = field(default_factory=dict)
+    instances: dict[int, InstanceRow] = field(default_factory=dict)
+    staged: dict[tuple[str, UUID, int, int], GroupOffset] = field(default_factory=dict)
+    """Positions that count once their instance, the last part of the key, is committed."""
     unseen: Counter[str | None] = field(default_factory=Counter)
     """Rows of deleted topics that are yet to be trimmed, by the group whose deletion takes them too."""
+
+    def is_open(self, instance: int) -> bool:
+        """Whether a transaction instance has begun and has no outcome yet."""
+        row = self.instances.get(instance)
+        return row is not None and row.outcome is Outcome.OPEN
 
     def copy(self) -> "State":
         """Another state, to be changed."""
@@ -105,6 +125,10 @@ class FrameApplier:
             GroupOffsetDeleted: self._delete_group_offset,
             GroupSaved: self._save_group,
             GroupDeleted: self._delete_group,
+            TransactionalIdSet: self._set_transactional_id,
+            TransactionBegun: self._begin_transaction,
+            TransactionEnded: self._end_transaction,
+            GroupOffsetStaged: self._stage_group_offset,
             LeaderMoved: self._move_leader,
             StoreLeft: self._leave_store,
         }
@@ -143,6 +167,8 @@ class FrameApplier:
         for producer in [key for key in state.producers if key[0] == change.topic_id]:
             del state.producers[producer]
             state.unseen[None] += 1
+        for staged in [key for key in state.staged if key[1] == change.topic_id]:
+            del state.staged[staged]
         for position in [key for key in state.group_offsets if key[1] == change.topic_id]:
             del state.group_offsets[position]
             state.unseen[position[0]] += 1
@@ -176,15 +202,21 @@ class FrameApplier:
         row = self._find_partition(change.topic_id, change.partition)
         if row is None or (row.end, row.partition.leader_epoch) != (change.first, change.leader_epoch):
             raise CommitRefused(f"{change.topic_id}/{change.partition} does not end at {change.first}")
+        joined = row.joined
+        if change.instance != NO_INSTANCE:
+            self._check_open(change.instance)
+            if change.instance not in (each.instance for each in joined):
+                joined += (OpenInstance(instance=change.instance, first_offset=change.first),)
         extent = Extent(
             first=change.first,
             last=change.last,
             places=self._places[id(change)],
             length_bytes=change.length_bytes,
             max_timestamp=change.max_timestamp,
+            instance=change.instance,
         )
         self._state.partitions[change.topic_id, change.partition] = replace(
-            row, end=change.last + 1, extents=(*row.extents, extent)
+            row, end=change.last + 1, extents=(*row.extents, extent), joined=joined
         )
 
     def _move_leader(self, change: LeaderMoved) -> None:
@@ -249,6 +281,57 @@ class FrameApplier:
         self._state.unseen.pop(change.group, None)
         for key in [key for key in self._state.group_offsets if key[0] == change.group]:
             del self._state.group_offsets[key]
+        for staged in [key for key in self._state.staged if key[0] == change.group]:
+            del self._state.staged[staged]
+
+    def _set_transactional_id(self, change: TransactionalIdSet) -> None:
+        """Another state, if the one before is what the commit was planned on."""
+        before = self._state.transactional_ids.get(change.transactional_id)
+        known = (0, NO_INSTANCE) if before is None else (before.turn, before.instance)
+        if known != (change.turn_before, change.instance_before):
+            raise CommitRefused(f"transactional id {change.transactional_id!r} has moved on")
+        self._state.transactional_ids[change.transactional_id] = TransactionalId(
+            producer_id=change.producer_id,
+            epoch=change.producer_epoch,
+            timeout_ms=change.timeout_ms,
+            phase=Phase(change.phase),
+            instance=change.instance,
+            turn=change.turn,
+            previous_producer_id=change.previous_producer_id,
+            previous_epoch=change.previous_epoch,
+            started_ms=change.started_ms,
+        )
+
+    def _begin_transaction(self, change: TransactionBegun) -> None:
+        if change.instance in self._state.instances:
+            raise CommitRefused(f"transaction instance {change.instance} has begun already")
+        self._state.instances[change.instance] = InstanceRow(producer_id=change.producer_id)
+
+    def _end_transaction(self, change: TransactionEnded) -> None:
+        """Decide it, and publish what it staged if it is committed."""
+        state = self._state
+        self._check_open(change.instance)
+        outcome = Outcome.COMMITTED if change.committed else Outcome.ABORTED
+        state.instances[change.instance] = replace(state.instances[change.instance], outcome=outcome)
+        for key in [key for key in state.staged if key[3] == change.instance]:
+            position = state.staged.pop(key)
+            if change.committed:
+                state.group_offsets[key[:3]] = position
+
+    def _stage_group_offset(self, change: GroupOffsetStaged) -> None:
+        self._check_open(change.instance)
+        self._get_topic(change.topic_id)
+        self._state.staged[change.group, change.topic_id, change.partition, change.instance] = GroupOffset(
+            topic_id=change.topic_id,
+            partition=change.partition,
+            offset=change.offset,
+            leader_epoch=change.leader_epoch,
+            metadata=change.metadata,
+        )
+
+    def _check_open(self, instance: int) -> None:
+        if not self._state.is_open(instance):
+            raise CommitRefused(f"transaction instance {instance} is not open")
 
     def _leave_store(self, change: StoreLeft) -> None:
         drop_store(self._state, change.store)

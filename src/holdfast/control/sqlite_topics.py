@@ -26,10 +26,6 @@ _TRIM_DELETED = (
     " (SELECT topic, partition, producer_id FROM deleted_topics CROSS JOIN producers USING (topic) LIMIT ?)",
     "DELETE FROM leader_epochs WHERE (topic, partition, leader_epoch) IN (SELECT topic, partition, leader_epoch"
     " FROM deleted_topics CROSS JOIN leader_epochs USING (topic) LIMIT ?)",
-    "DELETE FROM joined_partitions WHERE (topic, partition, first_offset) IN (SELECT topic, partition, first_offset"
-    " FROM deleted_topics CROSS JOIN joined_partitions USING (topic) LIMIT ?)",
-    "DELETE FROM staged_offsets WHERE (group_id, topic, partition, instance) IN (SELECT group_id, topic, partition,"
-    " instance FROM staged_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?)",
     "DELETE FROM group_offsets WHERE (group_id, topic, partition) IN (SELECT group_id, topic, partition"
     " FROM group_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?)",
 )
@@ -88,6 +84,9 @@ class TopicTable:
         row = self.get(change.topic_id)
         self._writer.execute("INSERT INTO deleted_topics VALUES (?)", (row,))
         self._writer.execute("DELETE FROM partitions WHERE topic = ?", (row,))
+        # As many rows as transactions are open, not as many as there were.
+        self._writer.execute("DELETE FROM joined_partitions WHERE topic = ?", (row,))
+        self._writer.execute("DELETE FROM staged_offsets WHERE topic = ?", (row,))
         self._writer.execute("DELETE FROM topics WHERE topic = ?", (row,))
         self._staged[change.topic_id] = None
 

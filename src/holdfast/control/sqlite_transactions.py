@@ -165,7 +165,7 @@ class TransactionReader:
         """(topic id, partition, first offset) of an open instance."""
         rows = self._connect().execute(
             "SELECT topic_id, partition, first_offset FROM joined_partitions JOIN topics USING (topic)"
-            " WHERE instance = ? ORDER BY name, partition",
+            " JOIN instances USING (instance) WHERE instance = ? AND outcome = 0 ORDER BY name, partition",
             (instance,),
         )
         return [(UUID(bytes=topic_id), partition, first) for topic_id, partition, first in rows]

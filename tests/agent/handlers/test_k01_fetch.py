@@ -45,7 +45,7 @@ class Desk:
         self.reader = SimpleNamespace(read=self._read)
         self._found = iter(found)
 
-    def _read(self, key: PartitionKey, offset: int, *, bytes_max: int, at_least_one: bool) -> PartitionData:
+    def _read(self, key: PartitionKey, offset: int, **_: object) -> PartitionData:
         self.asked.append((key.partition, offset))
         found = next(self._found)
         if isinstance(found, HoldfastError):
@@ -78,7 +78,11 @@ def exchange(desk: Any, message: Any) -> bytes:
 
 
 bounds = st.builds(
-    LogBounds, start=st.integers(0, 2**62), end=st.integers(0, 2**63 - 1), leader_epoch=st.just(0)
+    LogBounds,
+    start=st.integers(0, 2**62),
+    end=st.integers(0, 2**63 - 1),
+    last_stable=st.integers(0, 2**63 - 1),
+    leader_epoch=st.just(0),
 )
 data = st.builds(
     PartitionData, bounds=bounds, chunks=st.lists(st.binary(min_size=1, max_size=50), max_size=3)
@@ -111,7 +115,7 @@ def test_partitions_are_answered_in_the_order_of_the_request(
             assert (part.error_code, part.high_watermark) == (found.kafka_code, -1)
         else:
             assert (part.error_code, part.high_watermark) == (0, found.bounds.end)
-            assert part.last_stable_offset == found.bounds.end
+            assert part.last_stable_offset == found.bounds.last_stable
             assert bytes(part.records or b"") == b"".join(found.chunks)
             assert version < 5 or part.log_start_offset == found.bounds.start
 
@@ -124,8 +128,9 @@ def test_aiokafka_reads_the_answer_too(found: list[PartitionData]) -> None:
     frame = exchange(Desk(list(found)), requests.fetch("t", offsets, version=11))
     ((name, parts),) = FetchResponse_v11.decode(frame[4:]).topics
     assert name == "t"
-    assert [(part[0], part[1], part[2], part[-1]) for part in parts] == [
-        (index, 0, one.bounds.end, b"".join(one.chunks)) for index, one in enumerate(found)
+    assert [(*part[:4], part[-1]) for part in parts] == [
+        (index, 0, one.bounds.end, one.bounds.last_stable, b"".join(one.chunks))
+        for index, one in enumerate(found)
     ]
 
 

@@ -15,6 +15,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.registry import APIS, Payload, Request, serves_bytes
 
 FLEXIBLE_SINCE = 3
+FEATURES_SINCE = 3
 LAST = 4
 UNSUPPORTED_VERSION = 35
 
@@ -36,8 +37,19 @@ def api_versions(agent: Agent, request: Request) -> Payload:
             item(api_key=api.key, min_version=api.advertised_first, max_version=api.last, version=version)
             for api in sorted(APIS.values(), key=lambda api: api.key)
         ],
-        supported_features=[
-            ApiVersionsResponse.SupportedFeatureKey(
+        **(_features(version) if version >= FEATURES_SINCE else {}),
+        version=version,
+    )
+    response.with_header(correlation_id=request.correlation_id)
+    return [response.encode(header=True, framed=True)]
+
+
+def _features(version: int) -> dict[str, object]:
+    supported: Any = ApiVersionsResponse.SupportedFeatureKey
+    finalized: Any = ApiVersionsResponse.FinalizedFeatureKey
+    return {
+        "supported_features": [
+            supported(
                 name=TRANSACTION_VERSION,
                 # v3 cannot say 0: clients take such a feature for damage (KAFKA-17011).
                 min_version=0 if version >= 4 else 1,
@@ -45,19 +57,16 @@ def api_versions(agent: Agent, request: Request) -> Payload:
                 version=version,
             )
         ],
-        finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[
-            ApiVersionsResponse.FinalizedFeatureKey(
+        "finalized_features_epoch": FEATURES_EPOCH,
+        "finalized_features": [
+            finalized(
                 name=TRANSACTION_VERSION,
                 max_version_level=TRANSACTION_VERSION_LAST,
                 min_version_level=TRANSACTION_VERSION_LAST,
                 version=version,
             )
         ],
-        version=version,
-    )
-    response.with_header(correlation_id=request.correlation_id)
-    return [response.encode(header=True, framed=True)]
+    }
 
 
 assert ApiVersionsRequest.API_KEY == 18
