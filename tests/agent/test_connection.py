@@ -1,6 +1,7 @@
 """One connection: frames in pieces, answers in order, and bounds on all that waits."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,19 @@ def test_requests_may_come_byte_by_byte(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert (await client.receive(ask)).topics[0].name == "t"
         assert base_offset(await client.receive(produce)) == 0
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("client_id", [b"\x7f\xffraw", b"\0\x04raw", b"\0\x03ra\xff"])
+def test_client_id_is_not_believed(tmp_path: Path, client_id: bytes) -> None:
+    """One that claims more bytes than the request has, or is not UTF-8, ends the connection."""
+
+    async def scenario(agent: Agent, client: AsyncRawClient) -> None:
+        # ApiVersions v0: there is nothing behind the header.
+        header = struct.pack(">hhi", 18, 0, 1) + client_id
+        client.writer.write(struct.pack(">i", len(header)) + header)
+        assert await client.is_closed()
 
     run(tmp_path, scenario)
 

@@ -5,7 +5,6 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Awaitable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.agent.deferred import Deferred, Outcome
@@ -31,7 +30,8 @@ BODY_GROWTH = 8
 API_VERSIONS = 18
 
 _SIZE = struct.Struct(">i")
-_HEADER = struct.Struct(">hhi")
+_HEADER = struct.Struct(">hhih")
+"""Key, version, correlation id, length of the client id."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,8 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         self._body_filled = 0
         self._waiting: deque[tuple[Api, Request]] = deque()
         self._waiting_bytes = 0
-        self._answers: deque[list[Payload | None]] = deque()
-        self._overlapping = False
+        self._answers: deque[Deferred] = deque()
+        self._under_way: Api | None = None
         self._tasks: set[asyncio.Future[Payload]] = set()
         self._flush_is_due = False
         self._loop = asyncio.get_running_loop()
@@ -157,28 +157,24 @@ class Connection(asyncio.BufferedProtocol):
     def _receive(self, body: bytearray) -> None:
         """Read the header and queue the request."""
         try:
-            key, version, correlation_id = _HEADER.unpack_from(body)
+            key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(body)
             api = APIS[key]
             if key != API_VERSIONS and not api.first <= version <= api.last:
                 raise InvalidRequest(f"version {version} of request {key}")
             # The client id is a plain nullable string in every header version.
-            reader = Reader(memoryview(body), flexible=False, position=_HEADER.size)
-            client_id = reader.string()
+            client_id, end = None, _HEADER.size
+            if client_id_bytes >= 0:
+                end += client_id_bytes
+                if end > len(body):
+                    raise InvalidRequest(f"a client id of {client_id_bytes} bytes in {len(body)}")
+                client_id = body[_HEADER.size : end].decode()
+            rest = memoryview(body)[end:]
             if api.flexible_since <= version <= api.last:
-                reader.skip_tags()
-            rest = reader.rest()
-        except (struct.error, KeyError, InvalidRequest) as failure:
+                rest = _after_tags(rest)
+        except (struct.error, KeyError, UnicodeDecodeError, InvalidRequest) as failure:
             self._refuse(f"a request that is not served: {failure!r}")
             return
-        request = Request(
-            key=key,
-            version=version,
-            correlation_id=correlation_id,
-            client_id=client_id,
-            body=rest,
-            client_host=self._client_host,
-            session=self._session,
-        )
+        request = Request(key, version, correlation_id, client_id, rest, self._client_host, self._session)
         self._waiting.append((api, request))
         self._waiting_bytes += len(rest)
 
@@ -187,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         logger.warning("closing the connection from %s: %s", peer, why)
         self._agent.counters.connections_refused += 1
         self._waiting.clear()
+        self._answers.clear()
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
@@ -203,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._writable:
             return False
         if self._answers and not (
-            self._overlapping and api.may_overlap and len(self._answers) < ANSWERS_DUE_MAX
+            api is self._under_way and api.may_overlap and len(self._answers) < ANSWERS_DUE_MAX
         ):
             return False
         if api.may_overlap and not self._agent.commits.has_room:
@@ -215,9 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         counters = self._agent.counters
         counters.requests[request.key] += 1
         counters.request_bytes[request.key] += len(request.body)
-        self._overlapping = api.may_overlap
-        answer: list[Payload | None] = [None]
-        self._answers.append(answer)
+        self._under_way = api
         try:
             result = api.serve(self._agent, request)
         except HoldfastError as failure:
@@ -228,38 +223,38 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse("internal error")
             return
         if isinstance(result, Deferred):
-            result.listen(partial(self._settle_later, answer, request))
+            self._answers.append(result)
+            result.listen(self._flush_later)
             return
+        answer = Deferred()
+        self._answers.append(answer)
         if not isinstance(result, Awaitable):
-            self._settle(answer, request, result)
+            answer.settle(result)
+            self._flush()
             return
         task = asyncio.ensure_future(result)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._finish(answer, request, done))
 
-    def _finish(
-        self, answer: list[Payload | None], request: Request, task: "asyncio.Future[Payload]"
-    ) -> None:
+    def _finish(self, answer: Deferred, request: Request, task: "asyncio.Future[Payload]") -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
         failure = task.exception()
         if failure is None:
-            self._settle(answer, request, task.result())
+            answer.settle(task.result())
+            self._flush()
             self._pump()
             return
         if not isinstance(failure, HoldfastError):
             logger.error("request %d v%d failed", request.key, request.version, exc_info=failure)
         self._refuse(str(failure))
 
-    def _settle_later(self, answer: list[Payload | None], request: Request, outcome: Outcome) -> None:
+    def _flush_later(self, outcome: Outcome) -> None:
         """Answers of one commit come in one burst: they are sent together, when all of them are there."""
         if isinstance(outcome, HoldfastError):
             self._refuse(str(outcome))
-            return
-        self._agent.counters.answer_bytes[request.key] += sum(map(len, outcome))
-        answer[0] = outcome
-        if not self._flush_is_due:
+        elif not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush_and_pump)
 
@@ -268,17 +263,22 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         self._pump()
 
-    def _settle(self, answer: list[Payload | None], request: Request, payload: Payload) -> None:
-        self._agent.counters.answer_bytes[request.key] += sum(map(len, payload))
-        answer[0] = payload
-        self._flush()
-
     def _flush(self) -> None:
         """Send the answers that are next in order."""
         ready: list[Buffer] = []
-        while self._answers and (payload := self._answers[0][0]) is not None:
-            self._answers.popleft()
+        answers = self._answers
+        while answers and (payload := answers[0].outcome) is not None:
+            assert not isinstance(payload, HoldfastError), "the connection was refused for it"
+            answers.popleft()
             ready += payload
+        if not ready:
+            return
+        assert self._under_way is not None
+        ready_bytes = sum(map(len, ready))
+        self._agent.counters.answer_bytes[self._under_way.key] += ready_bytes
+        if ready_bytes < SMALL_BYTES:
+            self._write(b"".join(ready))
+            return
         # Joining would copy megabytes; several small sends would cost a system call each.
         small: list[Buffer] = []
         for buffer in ready:
@@ -320,3 +320,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+
+def _after_tags(header: memoryview) -> memoryview:
+    """What follows the tagged fields of a request's header; there hardly ever are any."""
+    if len(header) > 0 and header[0] == 0:
+        return header[1:]
+    reader = Reader(header, flexible=True)
+    reader.tags()
+    return reader.rest()

@@ -12,26 +12,27 @@ Outcome = Payload | HoldfastError
 class Deferred:
     """Settled once and heard by one listener, in either order; lives on the event loop's thread alone.
 
+    It is the answer's place in the row as well: `outcome` is None until it is settled.
+
     A future schedules its callbacks; this one calls its listener on the spot, so that all answers of a group
     commit are there before the first of them is sent.
     """
 
-    __slots__ = ("_listener", "_outcome")
+    __slots__ = ("_listener", "outcome")
 
     def __init__(self) -> None:
-        self._outcome: Outcome | None = None
+        self.outcome: Outcome | None = None
         self._listener: Callable[[Outcome], None] | None = None
 
     def settle(self, outcome: Outcome) -> None:
         """Say how it ended."""
+        self.outcome = outcome
         if self._listener is not None:
             self._listener(outcome)
-        else:
-            self._outcome = outcome
 
     def listen(self, listener: Callable[[Outcome], None]) -> None:
         """Be told how it ends, at once if it has."""
-        if self._outcome is not None:
-            listener(self._outcome)
+        if self.outcome is not None:
+            listener(self.outcome)
         else:
             self._listener = listener

@@ -49,6 +49,15 @@ class Reader:
         """Eight bytes, signed."""
         return self._fixed(_INT64)
 
+    def fields(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Fixed fields in one go."""
+        try:
+            values = layout.unpack_from(self._buffer, self._position)
+        except struct.error:
+            raise self._short(layout.size) from None
+        self._position += layout.size
+        return values
+
     def _fixed(self, layout: struct.Struct) -> int:
         try:
             value: int = layout.unpack_from(self._buffer, self._position)[0]
@@ -118,14 +127,10 @@ class Reader:
 
     def tags(self) -> None:
         """Step over tagged fields, if this version has them."""
-        if self._flexible:
-            self.skip_tags()
-
-    def skip_tags(self) -> None:
-        """Step over tagged fields, which are there."""
-        for _ in range(self.varint()):
-            self.varint()
-            self._bytes(self.varint())
+        if self._flexible and (count := self.varint()):
+            for _ in range(count):
+                self.varint()
+                self._bytes(self.varint())
 
 
 class Writer:

@@ -1,8 +1,10 @@
 """Produce by hand-written code, against kafka-python's and aiokafka's classes, and its refusals."""
 
+import struct
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -12,12 +14,19 @@ from hypothesis import strategies as st
 
 from holdfast.agent.catalog import check_partition
 from holdfast.agent.deferred import Deferred, Outcome
-from holdfast.agent.handlers.k00_produce import produce
+from holdfast.agent.handlers import k00_produce
+from holdfast.agent.handlers.k00_produce import PartitionProduce, produce
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
 from holdfast.agent.writes import AppendBatch, Stored
 from holdfast.control.plane import Partition, Topic
-from holdfast.errors import HoldfastError, StorageUnavailable, UnknownTopicId, UnknownTopicOrPartition
+from holdfast.errors import (
+    HoldfastError,
+    InvalidRequest,
+    StorageUnavailable,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from holdfast.records.batch import seal
 from holdfast.records.build import Record, build_batch
 from tests.agent import raw, requests
@@ -228,3 +237,49 @@ def test_compressed_batches_stay_opaque() -> None:
     assert answer_to(desk, requests.produce("t", {0: data}))[0].error_code == 0
     view = desk.writes[0].view
     assert bytes(memoryview(view.buffer)[view.position : view.position + view.size_bytes]) == data
+
+
+def read(body: bytes, version: int) -> object:
+    """What a request says; the error's class if it is not in order."""
+    request = Request(key=0, version=version, correlation_id=1, client_id=None, body=memoryview(body))
+    try:
+        return k00_produce._read(request)
+    except InvalidRequest as failure:
+        return type(failure)
+
+
+COMMON = raw.encode(requests.produce("t", {3: ONE}), 1)[4 + 8 + 2 + len("raw") + 1 :]
+PLACES = st.integers(0, 24) | st.integers(len(COMMON) - 6, len(COMMON) - 1)
+
+
+@settings(derandomize=True, max_examples=500, deadline=None)
+@given(
+    st.integers(9, 12),
+    st.dictionaries(PLACES, st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0xFF]), max_size=3),
+    st.integers(0, len(COMMON)) | st.just(len(COMMON)),
+    st.binary(max_size=2),
+)
+def test_common_shape_is_read_as_any_other(
+    version: int, patches: dict[int, int], length: int, more: bytes
+) -> None:
+    """The short cut never comes to another result than reading field by field, whatever the bytes are."""
+    body = bytearray(COMMON)
+    for place, value in patches.items():
+        body[place] = value
+    data = bytes(body[:length]) + more
+    found = read(data, version)
+    with patch.object(k00_produce, "_read_common", return_value=None):
+        assert found == read(data, version)
+
+
+def test_common_shape_takes_the_short_cut() -> None:
+    """Otherwise the test above would compare the long way with itself."""
+    assert k00_produce._read_common(memoryview(COMMON)) == (-1, [PartitionProduce("t", 3, memoryview(ONE))])
+
+
+def test_long_name_is_not_taken_for_a_short_one() -> None:
+    """Its length has two bytes; read as one byte, this name would still leave a request that is in order."""
+    name = b"x" * 199 + b"\2"
+    topic = b"\2" + b"\xc9\x01" + name + b"\2" + struct.pack(">i", 2) + b"\0"
+    body = b"\0" + struct.pack(">hi", -1, 1000) + topic + bytes(3)
+    assert read(body, 9) == (-1, [(name.decode(), 2, None)])
