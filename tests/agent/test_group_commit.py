@@ -82,7 +82,10 @@ def test_order_of_submission_is_the_order_of_offsets(tmp_path: Path) -> None:
     """Whatever shares a commit, and whatever does not."""
 
     async def scenario(node: Node) -> None:
-        futures = [node.commits.submit(append(bytes([number]))) for number in range(200)]
+        futures = []
+        for number in range(200):
+            futures.append(node.commits.submit(append(bytes([number]))))
+            await asyncio.sleep(0 if number % 7 else 0.001)
         assert [offset(await future) for future in futures] == list(range(200))
         assert set(node.grown) == {KEY}
 
@@ -170,6 +173,30 @@ def test_stop_commits_what_is_queued_and_refuses_the_rest(tmp_path: Path) -> Non
         assert (offset(await first), offset(await second)) == (0, 1)
         with pytest.raises(StorageUnavailable, match="shutting down"):
             await late
+
+    run(tmp_path, scenario)
+
+
+def test_what_one_turn_of_the_event_loop_submits_shares_a_commit(tmp_path: Path) -> None:
+    """Even if the commit thread has nothing else to do: it is woken when all of them are there."""
+
+    async def scenario(node: Node) -> None:
+        frames = len(node.store.durable)
+        futures = [node.commits.submit(append(bytes([number]))) for number in range(200)]
+        assert node.commits.queued_writes == 200
+        await asyncio.gather(*futures)
+        assert len(node.store.durable) - frames == 1
+
+    run(tmp_path, scenario)
+
+
+def test_stop_leaves_out_nothing_of_its_own_turn(tmp_path: Path) -> None:
+    """What was submitted a moment before the stop is committed."""
+
+    async def scenario(node: Node) -> None:
+        last = node.commits.submit(append(b"last"))
+        await node.commits.stop()
+        assert offset(last.result()) == 0
 
     run(tmp_path, scenario)
 

@@ -41,6 +41,8 @@ class GroupCommit:
         self._on_committed = on_committed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
+        # What this turn of the event loop has submitted: handed over at once, it wakes the thread once.
+        self._gathered: list[Submitted] = []
         self._queue: SimpleQueue[Submitted | None] = SimpleQueue()
         # Each is written by one thread only, so that none of them needs a lock.
         self._bytes_submitted = 0
@@ -69,7 +71,14 @@ class GroupCommit:
             deliver(StorageUnavailable("shutting down: send it again to the next process"))
             return
         self._bytes_submitted += write.size_bytes
-        self._queue.put((write, deliver))
+        if not self._gathered:
+            self._loop.call_soon(self._hand_over)
+        self._gathered.append((write, deliver))
+
+    def _hand_over(self) -> None:
+        for submitted in self._gathered:
+            self._queue.put(submitted)
+        self._gathered.clear()
 
     @property
     def has_room(self) -> bool:
@@ -79,7 +88,7 @@ class GroupCommit:
     @property
     def queued_writes(self) -> int:
         """Writes that wait for the commit under way to end."""
-        return self._queue.qsize() + (self._held_over is not None)
+        return len(self._gathered) + self._queue.qsize() + (self._held_over is not None)
 
     @property
     def queued_bytes(self) -> int:
@@ -98,6 +107,7 @@ class GroupCommit:
     async def stop(self) -> None:
         """Commit what is queued, then end the thread."""
         self._stopping = True
+        self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
         # The thread's last deliveries were scheduled before it ended; let them run.
@@ -130,12 +140,13 @@ class GroupCommit:
         submitted = self._held_over or (None if self._at_end else self._queue.get())
         self._held_over = None
         while submitted is not None:
-            taken_bytes += submitted[0].size_bytes
+            size_bytes = submitted[0].size_bytes
+            taken_bytes += size_bytes
             if group and taken_bytes > COMMIT_BYTES_MAX:
                 self._held_over = submitted
                 return group
             group.append(submitted)
-            self._bytes_taken += submitted[0].size_bytes
+            self._bytes_taken += size_bytes
             try:
                 submitted = self._queue.get_nowait()
             except Empty:
