@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
@@ -11,6 +12,9 @@ from holdfast.errors import ConnectionFailed, UnsupportedVersion
 
 FRAME_BYTES_MAX: Final = 256 << 20
 """Larger answers are refused: they come from something that does not speak Kafka, or from a broken peer."""
+
+FEATURES_VERSIONS: Final = (3, 4)
+"""Versions of ApiVersions that tell of features."""
 
 
 class Connection:
@@ -49,6 +53,18 @@ class Connection:
     def check_offers(self, request_class: Any, *, versions: tuple[int, int]) -> None:
         """Raises UnsupportedVersion unless the broker takes such a request in one of these versions."""
         self._version_for(request_class, versions)
+
+    def finalized_features(self) -> dict[str, int]:
+        """The levels that the cluster has agreed on, by feature (KIP-584); none where it is too old for them."""
+        if self._versions.get(ApiVersionsRequest.API_KEY, (0, 0))[1] < FEATURES_VERSIONS[0]:
+            return {}
+        request = ApiVersionsRequest(client_software_name="holdfast", client_software_version=version("holdfast"))
+        answer = self.send(request, versions=FEATURES_VERSIONS)
+        if answer.error_code:
+            self._fail(f"refused to list its features (Kafka error {answer.error_code})")
+        if answer.finalized_features_epoch < 0:
+            return {}
+        return {each.name: each.max_version_level for each in answer.finalized_features}
 
     def close(self) -> None:
         """Ends the connection; calling it again does nothing."""

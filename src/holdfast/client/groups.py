@@ -7,14 +7,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
+from holdfast.client.coordinator import CoordinatorType, find_coordinator
 from holdfast.client.retry import refusal
 from holdfast.errors import ConnectionFailed, HoldfastError
 
-FIND_COORDINATOR_VERSIONS: Final = (0, 3)
 LIST_GROUPS_VERSIONS: Final = (0, 5)
 DESCRIBE_GROUPS_VERSIONS: Final = (0, 5)
 """Version 6 answers with an error where these say that the group is Dead."""
@@ -23,7 +22,6 @@ OFFSET_FETCH_VERSIONS: Final = (2, 7)
 OFFSET_COMMIT_VERSIONS: Final = (2, 8)
 
 NO_MEMBER_GENERATION: Final = -1
-_GROUP_KEY: Final = 0
 
 Result = TypeVar("Result")
 
@@ -173,19 +171,11 @@ def _at_coordinator(cluster: Cluster, group: str, ask: Callable[[Connection], Re
     patience = cluster.patience()
     while True:
         try:
-            return ask(_find_coordinator(cluster, group))
+            return ask(find_coordinator(cluster, CoordinatorType.GROUP, group))
         except ConnectionFailed:
             raise
         except HoldfastError as failure:
             patience.wait(failure)
-
-
-def _find_coordinator(cluster: Cluster, group: str) -> Connection:
-    request = FindCoordinatorRequest(key=group, key_type=_GROUP_KEY)
-    answer = cluster.any_broker().send(request, versions=FIND_COORDINATOR_VERSIONS)
-    if answer.error_code:
-        raise refusal(answer.error_code, f"coordinator of group {group!r}", answer.error_message)
-    return cluster.broker(answer.node_id)
 
 
 def _member(found: Any) -> Member:
