@@ -25,6 +25,7 @@ assert kafka
 DAY_MS = "86400000"
 KAFKA_PROPERTIES = {
     "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Records of these tests bear fixed times of years ago: no round of retention may come in between.
     "log.initial.task.delay.ms": DAY_MS,
     "log.retention.check.interval.ms": DAY_MS,

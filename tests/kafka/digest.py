@@ -16,16 +16,18 @@ def named_code(code: int) -> str:
 
 
 def codes(answer: Any) -> list[int]:
-    """Every error code of an answer."""
-    found = [verdict.code for verdict in verdicts(answer)] if not hasattr(answer, "groups") else []
-    if hasattr(answer, "results_by_transaction"):
-        found += [
-            each.partition_error_code
-            for txn in answer.results_by_transaction
-            for topic in txn.topic_results
-            for each in topic.results_by_partition
+    """Every error code of an answer, those of partitions in the order of their numbers."""
+    if hasattr(answer, "groups"):
+        return [
+            part.error_code for group in answer.groups for topic in group.topics for part in topic.partitions
         ]
-    return found
+    found = sorted(verdicts(answer), key=lambda verdict: verdict.place or ("", -1))
+    return [verdict.code for verdict in found] + [
+        each.partition_error_code
+        for transaction in getattr(answer, "results_by_transaction", ())
+        for topic in transaction.topic_results
+        for each in topic.results_by_partition
+    ]
 
 
 def digest(answer: Any, known: dict[int, str]) -> str:
@@ -36,7 +38,10 @@ def digest(answer: Any, known: dict[int, str]) -> str:
 def _plain(answer: Any, known: dict[int, str]) -> str:
     # A top-level code stands beside those of partitions also in versions that do not have it.
     found = codes(answer)
-    return ", ".join(named_code(code) for code in (found[1:] or found if found[:1] == [0] else found)) or "nothing"
+    return (
+        ", ".join(named_code(code) for code in (found[1:] or found if found[:1] == [0] else found))
+        or "nothing"
+    )
 
 
 def _producer(answer: Any, known: dict[int, str]) -> str:
@@ -49,11 +54,12 @@ def _end(answer: Any, known: dict[int, str]) -> str:
 
 
 def _produced(answer: Any, known: dict[int, str]) -> str:
-    return ", ".join(
-        f"{named_code(each.error_code)} @{each.base_offset}"
+    found = {
+        each.index: f"{named_code(each.error_code)} @{each.base_offset}"
         for topic in answer.responses
         for each in topic.partition_responses
-    )
+    }
+    return ", ".join(found[index] for index in sorted(found))
 
 
 def _described(answer: Any, known: dict[int, str]) -> str:
@@ -97,20 +103,12 @@ def _offsets(answer: Any, known: dict[int, str]) -> str:
         f"{named_code(getattr(group, 'error_code', 0))} "
         + str(
             {
-                part.partition_index: f"{named_code(part.error_code)} @{part.committed_offset}"
+                part.partition_index: f"{named_code(part.error_code)} ={part.committed_offset}"
                 for topic in group.topics or ()
                 for part in topic.partitions
             }
         )
         for group in groups
-    )
-
-
-def _ends(answer: Any, known: dict[int, str]) -> str:
-    return ", ".join(
-        f"{named_code(part.error_code)} @{part.offset}"
-        for topic in answer.topics
-        for part in topic.partitions
     )
 
 
@@ -138,7 +136,6 @@ _DIGESTS: dict[str, Any] = {
     "ListTransactionsResponse": _listed,
     "DescribeProducersResponse": _active,
     "OffsetFetchResponse": _offsets,
-    "ListOffsetsResponse": _ends,
     "FindCoordinatorResponse": _coordinators,
     "WriteTxnMarkersResponse": _markers,
 }

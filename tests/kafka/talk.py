@@ -36,7 +36,7 @@ class Talk:
     def __post_init__(self) -> None:
         self.who = Identity(transactional_id=self.name)
         self.topic = self.name
-        self._topic_id = UNKNOWN_ID
+        self.topic_id = UNKNOWN_ID
         self._known: dict[int, str] = {-1: "none"}
 
     @property
@@ -52,7 +52,11 @@ class Talk:
 
     def note(self, label: str, answer: Any) -> None:
         """Put an answer down in short."""
-        self.rows.append((label, answer if isinstance(answer, str) else digest(answer, self._known)))
+        self.rows.append((label, self.digest(answer)))
+
+    def digest(self, answer: Any) -> str:
+        """An answer in short."""
+        return answer if isinstance(answer, str) else digest(answer, self._known)
 
     def do(self, request: Any, version: int) -> Any:
         """A step that prepares the question, and must succeed."""
@@ -148,7 +152,7 @@ class Talk:
             lambda answer: not any(each.error_code for each in answer.topics[0].partitions),
         )
         found = self.ask(requests.metadata(self.topic, create=False), 12)
-        self._topic_id = found.topics[0].topic_id
+        self.topic_id = found.topics[0].topic_id
 
     def batch(
         self, *, sequence: int = 0, count: int = 1, who: Identity | None = None, transactional: bool = True
@@ -168,7 +172,7 @@ class Talk:
         name = self.name if transactional_id == "" else transactional_id
         request = transactions.produce(name, {TopicPartition(self.topic, partition): batch})
         for topic in request.topic_data:
-            topic.topic_id = self._topic_id
+            topic.topic_id = self.topic_id
         return request
 
 
@@ -178,4 +182,3 @@ SETTLED = {"Empty", "CompleteCommit", "CompleteAbort"}
 def describe(*names: str) -> Any:
     """DescribeTransactions."""
     return DescribeTransactionsRequest(transactional_ids=list(names))
-

@@ -35,7 +35,6 @@ class Question:
         """By which it is known."""
         return self.ask.__name__
 
-
     def versions(self, spoken: dict[int, tuple[int, int]]) -> range:
         """Those that a broker and kafka-python speak."""
         first, last = spoken[self.request.API_KEY]
@@ -98,9 +97,15 @@ def init_bad_input(talk: Talk) -> None:
 def init_while_open(talk: Talk) -> None:
     talk.start()
     talk.open(data=True)
-    talk.note("first answer", talk.ask(init(Identity(transactional_id=talk.name)), talk.version))
     talk.tell("in the end", init(Identity(transactional_id=talk.name)))
     talk.tell("state", describe(talk.name), 0)
+
+
+@question(InitProducerIdRequest)
+def init_while_open_at_once(talk: Talk) -> None:
+    talk.start()
+    talk.open(data=True)
+    talk.note("first answer", talk.ask(init(Identity(transactional_id=talk.name)), talk.version))
 
 
 @question(InitProducerIdRequest, first=3)
@@ -126,9 +131,9 @@ def _resume(talk: Talk, before: Callable[[Talk], None]) -> None:
         talk.become(talk.do(init(Identity(transactional_id=talk.name)), 4))
         before(talk)
         claimed = talk.claim(epoch=epoch)
-        talk.note(f"{label}, first answer", talk.ask(init(claimed), talk.version))
-        talk.tell(f"{label}, in the end", init(claimed))
+        talk.tell(label, init(claimed))
         talk.tell(f"{label}, once more", init(claimed))
+        talk.tell(f"{label}, state", describe(talk.name), 0)
 
 
 @question(InitProducerIdRequest, first=3)
@@ -334,7 +339,10 @@ def listed(talk: Talk) -> None:
             ask(f"duration {duration}", duration_filter=duration)
     if talk.version >= 2:
         for pattern in (None, "", talk.name, talk.name[:-1], talk.name[:-1] + ".", ".*", "nobody", "("):
-            ask(f"pattern {pattern and pattern.replace(talk.name[:-1], '<name less 1>')}", transactional_id_pattern=pattern)
+            ask(
+                f"pattern {pattern and pattern.replace(talk.name[:-1], '<name less 1>')}",
+                transactional_id_pattern=pattern,
+            )
     talk.end(committed=True)
     ask("committed", **mine)
     if talk.version >= 1:

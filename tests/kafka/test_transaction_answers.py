@@ -1,0 +1,84 @@
+"""Transactions, asked of both brokers in every version: Holdfast answers as Kafka does.
+
+Kafka's answers are written to build/kafka-transaction-answers.md.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.lab.kafka_broker import KafkaCluster
+from tests.kafka import transactional_data_questions as _more  # noqa: F401  its questions join the list
+from tests.kafka.answers import HEAD, Rows, comparable, run, table, versions_of, warm_up
+from tests.kafka.peers import Peer, Peers
+from tests.kafka.transaction_questions import QUESTIONS, Question
+
+END_TXN = 26
+
+DELIBERATE: dict[tuple[str, str], str] = {
+    ("init_while_open_at_once", "first answer"): "aborts at once, where Kafka asks the client to come again",
+    ("end_empty_commit", "commit"): "AddPartitionsToTxn is not durable: what a crash forgot ends well",
+}
+"""By question and label: where docs/unsupported.md says that Holdfast answers otherwise."""
+
+
+class Answers:
+    """One broker's answers, each question asked once."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.spoken = versions_of(peer)
+        self.by_question: dict[str, dict[int, Rows]] = {}
+        self._peer = peer
+        warm_up(peer)
+
+    def to(self, question: Question) -> dict[int, Rows]:
+        """What it said, by version."""
+        if question.name not in self.by_question:
+            self.by_question[question.name] = {
+                version: run(self._peer, question, version) for version in question.versions(self.spoken)
+            }
+        return self.by_question[question.name]
+
+
+@pytest.fixture(scope="module")
+def kafka_answers(kafka_cluster: KafkaCluster, pytestconfig: pytest.Config) -> Iterator[Answers]:
+    """Kafka's, written down at the end."""
+    answers = Answers(Peer("kafka", kafka_cluster.port(1)))
+    yield answers
+    tables = [
+        table(each, answers.by_question[each.name]) for each in QUESTIONS if each.name in answers.by_question
+    ]
+    Path(pytestconfig.rootpath, "build", "kafka-transaction-answers.md").write_text(HEAD + "\n".join(tables))
+
+
+@pytest.fixture(scope="module")
+def our_answers(peers: Peers) -> Answers:
+    """Holdfast's."""
+    if END_TXN not in versions_of(peers.holdfast):
+        pytest.skip("Holdfast does not serve transactions yet")
+    return Answers(peers.holdfast)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_kafka_answers(kafka_answers: Answers, question: Question) -> None:
+    """Kafka has an answer to everything in every version: the questions are sound."""
+    for version, rows in kafka_answers.to(question).items():
+        assert rows, version
+        assert len(dict(rows)) == len(rows), "two rows have the same label"
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_same_answers(our_answers: Answers, kafka_answers: Answers, question: Question) -> None:
+    """Holdfast says the same, but for what is deliberate."""
+    ours, theirs = our_answers.to(question), kafka_answers.to(question)
+    different = [
+        f"v{version} {label}: we say {our!r}, Kafka {their!r}"
+        for version in sorted(ours.keys() & theirs.keys())
+        for (label, our), (_, their) in zip(
+            comparable(ours[version]), comparable(theirs[version]), strict=True
+        )
+        if our != their and (question.name, label) not in DELIBERATE
+    ]
+    assert ours, "no version in common"
+    assert not different, "\n".join(different)
