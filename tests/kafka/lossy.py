@@ -1,0 +1,39 @@
+"""A cluster that loses answers on purpose: the request was carried out, and nobody hears of it."""
+
+from typing import Any
+
+from holdfast.client.cluster import Address, Cluster
+from holdfast.client.connection import Connection
+
+
+class LossyConnection(Connection):
+    """Drops the next answer to each API key in `lose`, with the connection, and notes it in `lost`."""
+
+    def __init__(self, host: str, port: int, *, lose: set[int], lost: list[int]) -> None:
+        self._lose = lose
+        self._lost = lost
+        super().__init__(host, port)
+
+    def _exchange(self, request: Any) -> Any:
+        answer = super()._exchange(request)
+        if request.API_KEY in self._lose:
+            self._lose.remove(request.API_KEY)
+            self._lost.append(request.API_KEY)
+            self._fail(f"never answered {request.name}")
+        return answer
+
+
+class LossyCluster(Cluster):
+    """As it says."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        self.lose: set[int] = set()
+        self.lost: list[int] = []
+
+    def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None or connection.closed:
+            connection = LossyConnection(address.host, address.port, lose=self.lose, lost=self.lost)
+            self._connections[address] = connection
+        return connection

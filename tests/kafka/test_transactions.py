@@ -1,0 +1,239 @@
+"""Our transactional producer in both generations of the protocol, against Apache Kafka and Holdfast."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.client.aborted import without_aborted
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, fetch_group_offsets
+from holdfast.client.offsets import LATEST, Isolation, list_offsets
+from holdfast.client.reader import OffsetRange, read_range
+from holdfast.client.topics import create_topic
+from holdfast.client.transactional_producer import State, TransactionalProducer
+from holdfast.client.transactions import TV1, TV2, Generation, GroupMember, end_txn, generation_of, verdicts
+from holdfast.errors import (
+    IllegalGeneration,
+    InvalidTxnState,
+    MessageTooLarge,
+    ProducerFenced,
+    TransientRefusal,
+)
+from holdfast.records.build import Record, read_records
+from tests.kafka.lossy import LossyCluster
+
+PARTITIONS = 2
+GENERATIONS = {"TV1": TV1, "TV2": TV2}
+TRANSACTIONS = 3
+ANSWERED_IN = {
+    "Produce": (0, TRANSACTIONS + 1),
+    "InitProducerId": (22, 1),
+    "AddPartitionsToTxn": (24, TRANSACTIONS),
+    "AddOffsetsToTxn": (25, TRANSACTIONS),
+    "EndTxn": (26, TRANSACTIONS),
+    "TxnOffsetCommit": (28, TRANSACTIONS),
+}
+"""By request: its API key, and how many of its answers the test of lost ones loses."""
+
+
+@pytest.fixture
+def cluster(transactional: str) -> Iterator[Cluster]:
+    """A client of the broker under test."""
+    with Cluster(transactional) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=GENERATIONS)
+def generation(request: pytest.FixtureRequest) -> Generation:
+    """Each in turn."""
+    return GENERATIONS[request.param]
+
+
+@pytest.fixture
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """A topic of the test's own; its name serves for ids and groups too."""
+    name = "".join(letter if letter.isalnum() else "." for letter in request.node.name)
+    create_topic(cluster, name, partitions=PARTITIONS)
+    return name
+
+
+def records(*values: str) -> list[Record]:
+    return [Record(value=value.encode()) for value in values]
+
+
+def values(cluster: Cluster, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[list[str]]:
+    """What a reader sees, by partition."""
+    ends = list_offsets(cluster, topic, dict.fromkeys(range(PARTITIONS), LATEST), isolation=isolation)
+    seen: list[list[str]] = []
+    for partition, end in sorted(ends.items()):
+        wanted = OffsetRange(topic=topic, partition=partition, start=0, end=end)
+        seen.append([])
+        for chunk in read_range(cluster, wanted, isolation=isolation):
+            hidden = chunk.aborted if isolation is Isolation.READ_COMMITTED else ()
+            for batch in without_aborted(chunk.batches, hidden):
+                if not batch.is_control:
+                    seen[-1] += [(record.value or b"").decode() for record in read_records(batch)]
+    return seen
+
+
+def started(cluster: Cluster, name: str, generation: Generation) -> TransactionalProducer:
+    producer = TransactionalProducer(cluster, name, generation=generation)
+    producer.init()
+    return producer
+
+
+def test_all_or_nothing(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """What commits is seen in every partition, what aborts in none; sequences go on over both."""
+    producer = started(cluster, topic, generation)
+    for number in range(5):
+        producer.begin()
+        for partition in range(PARTITIONS):
+            producer.send(topic, partition, records(f"{number}a", f"{number}b"))
+            producer.send(topic, partition, records(f"{number}c"))
+        if number % 2:
+            producer.abort()
+        else:
+            producer.commit()
+    expected = [f"{number}{letter}" for number in (0, 2, 4) for letter in "abc"]
+    producer.begin()
+    producer.send(topic, 0, records("open"))
+    wait_for(cluster, topic, [expected, expected])
+    assert values(cluster, topic, Isolation.READ_UNCOMMITTED)[0][-1] == "open"
+    producer.abort()
+    wait_for(cluster, topic, [expected, expected])
+
+
+def wait_for(cluster: Cluster, topic: str, expected: list[list[str]]) -> None:
+    """Kafka answers EndTxn before its markers are written: what is seen grows up to what is expected."""
+    patience = cluster.patience()
+    while (seen := values(cluster, topic)) != expected:
+        for have, due in zip(seen, expected, strict=True):
+            assert have == due[: len(have)]
+        patience.wait(TransientRefusal(f"seen {seen}"))
+
+
+def test_epochs(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """Each transaction has an epoch of its own in the second generation, in the first all share one."""
+    producer = started(cluster, topic, generation)
+    epochs = [producer.identity.producer_epoch]
+    for _ in range(3):
+        producer.begin()
+        producer.send(topic, 0, records("x"))
+        producer.commit()
+        epochs.append(producer.identity.producer_epoch)
+    assert epochs == ([0, 1, 2, 3] if generation is TV2 else [0, 0, 0, 0])
+
+
+def test_empty_transactions(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """A transaction without records and offsets ends well and leaves no trace."""
+    producer = started(cluster, topic, generation)
+    before = producer.identity
+    for end in (producer.commit, producer.abort):
+        producer.begin()
+        end()
+    assert producer.identity == before
+
+
+def test_offsets(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """Staged offsets are the group's when the transaction commits, and not when it aborts."""
+    producer = started(cluster, topic, generation)
+    place = TopicPartition(topic, 1)
+    for offset, end in ((3, producer.commit), (5, producer.abort)):
+        producer.begin()
+        producer.send_offsets(topic, {place: offset})
+        assert fetch_group_offsets(cluster, topic).get(place) == (None if offset == 3 else 3)
+        end()
+        patience = cluster.patience()
+        while fetch_group_offsets(cluster, topic).get(place) != 3:
+            patience.wait(TransientRefusal("offset 3 is not there"))
+
+
+def test_offsets_of_a_member_that_was(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """A generation that the group does not have is refused; after the abort the producer goes on."""
+    producer = started(cluster, topic, generation)
+    producer.begin()
+    producer.send(topic, 0, records("lost"))
+    with pytest.raises(IllegalGeneration):
+        producer.send_offsets(topic, {TopicPartition(topic, 0): 1}, member=GroupMember(generation=7))
+    assert producer.state is State.FAILED
+    goes_on(cluster, topic, producer)
+
+
+def test_failed_transaction(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """After a refused batch a transaction can only be aborted, and the next one is whole."""
+    producer = started(cluster, topic, generation)
+    producer.begin()
+    producer.send(topic, 0, records("lost"))
+    with pytest.raises(MessageTooLarge):
+        producer.send(topic, 0, records("x" * 2_000_000))
+    with pytest.raises(InvalidTxnState, match="can only be aborted"):
+        producer.commit()
+    goes_on(cluster, topic, producer)
+
+
+def goes_on(cluster: Cluster, topic: str, producer: TransactionalProducer) -> None:
+    producer.abort()
+    producer.begin()
+    producer.send(topic, 0, records("kept"))
+    producer.commit()
+    wait_for(cluster, topic, [["kept"], []])
+
+
+def test_fencing(cluster: Cluster, topic: str, generation: Generation) -> None:
+    """Whoever takes the id over aborts what was open, and the former owner can do nothing any more."""
+    former = started(cluster, topic, generation)
+    former.begin()
+    former.send(topic, 0, records("lost"))
+    later = started(cluster, topic, generation)
+    with pytest.raises(ProducerFenced):
+        former.commit()
+    assert former.state is State.FENCED
+    for forbidden in (former.begin, former.commit, former.abort, former.init):
+        with pytest.raises(InvalidTxnState, match="fenced"):
+            forbidden()
+    later.begin()
+    later.send(topic, 0, records("kept"))
+    later.commit()
+    wait_for(cluster, topic, [["kept"], []])
+
+
+@pytest.mark.parametrize("request_name", ANSWERED_IN)
+def test_lost_answers(transactional: str, topic: str, generation: Generation, request_name: str) -> None:
+    """Every request is sent again when its answer is lost, and counts once."""
+    api_key, times = ANSWERED_IN[request_name]
+    if generation is TV2 and request_name.startswith("Add"):
+        times = 0
+    with LossyCluster(transactional) as cluster:
+        producer = TransactionalProducer(cluster, topic, generation=generation)
+        cluster.lose.add(api_key)
+        producer.init()
+        for number in range(TRANSACTIONS):
+            producer.begin()
+            producer.send(topic, 0, records(f"{number}a"))
+            cluster.lose.add(api_key)
+            producer.send(topic, 0, records(f"{number}b"))
+            producer.send_offsets(topic, {TopicPartition(topic, 0): number})
+            producer.commit()
+        assert cluster.lost.count(api_key) == times
+        wait_for(cluster, topic, [["0a", "0b", "1a", "1b", "2a", "2b"], []])
+
+
+def test_late_commit(cluster: Cluster, topic: str) -> None:
+    """The second generation is immune to a commit's packet that comes late, in the next transaction."""
+    producer = started(cluster, topic, TV2)
+    producer.begin()
+    producer.send(topic, 0, records("kept"))
+    late = end_txn(producer.identity, committed=True)
+    producer.commit()
+    producer.begin()
+    producer.send(topic, 0, records("lost"))
+    answer = cluster.any_broker().send(late, versions=TV2.end_txn)
+    assert [found.code for found in verdicts(answer)] == [ProducerFenced.kafka_code]
+    producer.abort()
+    wait_for(cluster, topic, [["kept"], []])
+
+
+def test_chosen_generation(cluster: Cluster, topic: str) -> None:
+    """Without being told, the producer speaks the newest generation that the cluster has finalized."""
+    assert TransactionalProducer(cluster, topic).generation is generation_of(cluster)
+    assert generation_of(cluster) is TV2
