@@ -15,7 +15,7 @@ from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.agent.producer_ids import BLOCK_IDS, ProducerIds
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AppendBatch, CreateTopic, Stored, Write
+from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, Write
 from holdfast.errors import StorageUnavailable
 from holdfast.store.footer import TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
@@ -106,6 +106,44 @@ def test_frames_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert len(node.store.durable) - frames == 5
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("frame_bytes_max", [10_000, 150])
+def test_what_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frame_bytes_max: int) -> None:
+    """A move of leadership is not refused for the batches that wait before it, also those of a full frame."""
+    monkeypatch.setattr(group_commit, "COMMIT_BYTES_MAX", frame_bytes_max)
+    planned: list[str] = []
+
+    @dataclass(frozen=True, slots=True)
+    class Noted(Write):
+        name: str
+
+        def plan(self, plan: CommitPlan) -> object:
+            planned.append(self.name)
+            return None
+
+    class First(Noted):
+        goes_first = True
+
+    async def scenario(node: Node) -> None:
+        await hold_up(node)
+        writes: list[Write] = [
+            Noted("a"),
+            append(bytes(80)),
+            First("b"),
+            Noted("c"),
+            First("d"),
+            append(bytes(80)),
+        ]
+        futures = [node.commits.submit(write) for write in writes]
+        node.store.gate.set()
+        answers = [await future for future in futures]
+        assert planned == ["b", "d", "a", "c"]
+        assert (offset(answers[1]), offset(answers[5])) == (1, 2), "each has its own answer"
+
+    run(tmp_path, scenario)
+    assert MoveLeader.goes_first
+    assert not AppendBatch.goes_first
 
 
 def test_bug_in_one_commit_is_not_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

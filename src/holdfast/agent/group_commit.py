@@ -24,8 +24,9 @@ Submitted = tuple[Write, Deliver]
 class GroupCommit:
     """The event loop's end of the commit thread.
 
-    `submit` keeps the order of calls. There is no room while more than `queue_bytes_max` wait: connections
-    stop reading then, so that back-pressure reaches the sockets instead of memory.
+    `submit` keeps the order of calls, but for writes that go first. There is no room while more than
+    `queue_bytes_max` wait: connections stop reading then, so that back-pressure reaches the sockets instead of
+    memory.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class GroupCommit:
     def _take(self) -> list[Submitted]:
         """All that is queued, up to the size of one frame; waits for the first, and is empty at the end."""
         group: list[Submitted] = []
+        first: list[Submitted] = []
         taken_bytes = 0
         submitted = self._held_over or (None if self._at_end else self._queue.get())
         self._held_over = None
@@ -144,15 +146,15 @@ class GroupCommit:
             taken_bytes += size_bytes
             if group and taken_bytes > COMMIT_BYTES_MAX:
                 self._held_over = submitted
-                return group
-            group.append(submitted)
+                return first + group
+            (first if submitted[0].goes_first else group).append(submitted)
             self._bytes_taken += size_bytes
             try:
                 submitted = self._queue.get_nowait()
             except Empty:
-                return group
+                return first + group
         self._at_end = True
-        return group
+        return first + group
 
     def _deliver(self, group: list[Submitted], committed: Committed) -> None:
         self._on_committed(committed)

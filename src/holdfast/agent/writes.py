@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
@@ -26,6 +26,9 @@ class Write(ABC):
     """Something to commit: it adds itself to a plan and says what to answer once the plan is durable."""
 
     __slots__ = ()
+
+    goes_first: ClassVar[bool] = False
+    """Whether it is planned before all that waits with it."""
 
     @property
     def size_bytes(self) -> int:
@@ -168,7 +171,13 @@ class AllotProducerIds(Write):
 
 @dataclass(frozen=True, slots=True)
 class MoveLeader(Write):
-    """Let another replica lead a partition."""
+    """Let another replica lead a partition.
+
+    It goes first: behind a batch of its partition it would be refused, and under load one is always there. What
+    was sent to the old leader is refused instead, and clients send that again to the new one.
+    """
+
+    goes_first = True
 
     key: PartitionKey
     leader: int
