@@ -11,6 +11,7 @@
     ├── DataDirectoryRefused           in use by another process, or of a newer format
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
+    ├── AdminRefused                   the admin service of a running Holdfast says no
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
@@ -142,6 +143,10 @@ class ConnectionFailed(HoldfastError):
 
     kafka_code = 13
     retriable = True
+
+
+class AdminRefused(HoldfastError):
+    """The admin service understood what it was asked for, and will not or cannot do it."""
 
 
 class JavaUnavailable(HoldfastError):

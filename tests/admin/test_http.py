@@ -1,20 +1,30 @@
 """The HTTP subset: what is served, what is refused, and what a bad client cannot do."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
 from holdfast.admin import http
-from holdfast.admin.http import CONNECTIONS_MAX, HEAD_BYTES_MAX, HttpService, Response
+from holdfast.admin.http import (
+    BODY_BYTES_MAX,
+    CONNECTIONS_MAX,
+    HEAD_BYTES_MAX,
+    HttpService,
+    Refused,
+    Response,
+    json_response,
+)
 
 HOST = "Host: 127.0.0.1:1\r\n"
 GOOD = f"GET /ok HTTP/1.1\r\n{HOST}\r\n".encode()
 
 
 def serve(scenario: Callable[[int], Awaitable[None]]) -> None:
-    """Run a scenario against a service with one good route and one that fails."""
+    """Run a scenario against a service with one good route and one that fails, and as many actions."""
 
     async def ok() -> Response:
         return Response(body=b"fine\n")
@@ -22,8 +32,15 @@ def serve(scenario: Callable[[int], Awaitable[None]]) -> None:
     async def broken() -> Response:
         raise RuntimeError("a bug")
 
+    async def act(document: dict[str, Any]) -> Response:
+        if "no" in document:
+            raise Refused(HTTPStatus.CONFLICT, "that cannot be")
+        return json_response({"did": document})
+
+    routes, actions = {"/ok": ok, "/broken": broken}, {"/act": act}
+
     async def main() -> None:
-        async with HttpService({"/ok": ok, "/broken": broken}, host="127.0.0.1", port=0) as service:
+        async with HttpService(routes, actions, host="127.0.0.1", port=0) as service:
             await asyncio.wait_for(scenario(service.port), 30)
 
     asyncio.run(main())
@@ -64,6 +81,8 @@ def test_get() -> None:
         (f"GET /nothing HTTP/1.1\r\n{HOST}\r\n", HTTPStatus.NOT_FOUND),
         (f"POST /ok HTTP/1.1\r\n{HOST}\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
         (f"DELETE /ok HTTP/1.1\r\n{HOST}\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
+        (f"OPTIONS /act HTTP/1.1\r\n{HOST}\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
+        (f"GET /act HTTP/1.1\r\n{HOST}\r\n", HTTPStatus.METHOD_NOT_ALLOWED),
         ("GET /ok HTTP/1.1\r\nHost: evil.example\r\n\r\n", HTTPStatus.FORBIDDEN),
         ("GET /ok HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n", HTTPStatus.FORBIDDEN),
         ("GET /ok HTTP/1.1\r\n\r\n", HTTPStatus.FORBIDDEN),
@@ -79,6 +98,64 @@ def test_status(request_text: str, status: HTTPStatus) -> None:
     async def scenario(port: int) -> None:
         answer = await exchange(port, request_text.encode())
         assert answer.split(b" ")[1] == str(status.value).encode()
+
+    serve(scenario)
+
+
+def post(body: bytes, *headers: str, host: str = "127.0.0.1:1", length: str | None = None) -> bytes:
+    lines = [f"Host: {host}", *(headers or ["Content-Type: application/json; charset=utf-8"])]
+    if length != "":
+        lines.append(f"Content-Length: {length or len(body)}")
+    return "\r\n".join(["POST /act HTTP/1.1", *lines, "", ""]).encode() + body
+
+
+JSON_TYPE = "Content-Type: application/json"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "answer"),
+    [
+        (post(b'{"a": 1}'), HTTPStatus.OK, {"did": {"a": 1}}),
+        (post(b'{"a": "%s"}' % (b"x" * 60_000)), HTTPStatus.OK, None),
+        (post(b'{"no": 1}'), HTTPStatus.CONFLICT, {"error": "that cannot be"}),
+        (post(b"{}", host="evil.example"), HTTPStatus.FORBIDDEN, None),
+        (post(b"{}", "Content-Type: text/plain"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
+        (post(b"{}", "X-Other: 1"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
+        (post(b"{}", JSON_TYPE, "Origin: http://127.0.0.1"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
+        (post(b"{}", length=""), HTTPStatus.LENGTH_REQUIRED, None),
+        (post(b"{}", length="-2"), HTTPStatus.LENGTH_REQUIRED, None),
+        (post(b"", length=str(BODY_BYTES_MAX + 1)), HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None),
+        (post(b"", length="9" * 5000), HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None),
+        (post(b""), HTTPStatus.BAD_REQUEST, {"error": "the body is not JSON"}),
+        (post(b"\xff{"), HTTPStatus.BAD_REQUEST, {"error": "the body is not JSON"}),
+        (post(b"[" * 60_000), HTTPStatus.BAD_REQUEST, {"error": "the body is not JSON"}),
+        (post(b"[1]"), HTTPStatus.BAD_REQUEST, {"error": "the body is not a JSON object"}),
+    ],
+)
+def test_actions(request_bytes: bytes, status: HTTPStatus, answer: object) -> None:
+    """What changes something takes a JSON object, and not from a web page; each refusal is JSON that says why."""
+
+    async def scenario(port: int) -> None:
+        head, _, body = (await exchange(port, request_bytes)).partition(b"\r\n\r\n")
+        assert head.split(b" ")[1] == str(status.value).encode()
+        assert b"Content-Type: application/json\r\n" in head
+        found = json.loads(body)
+        assert found == answer or answer is None
+        assert ("error" in found) == (status is not HTTPStatus.OK)
+
+    serve(scenario)
+
+
+def test_an_action_without_its_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who promises more than comes is cut off in time."""
+    monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 0.2)
+
+    async def scenario(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(post(b"{}", length="5000"))
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(read_to_reset(reader), 20)
+        writer.close()
 
     serve(scenario)
 

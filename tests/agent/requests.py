@@ -88,19 +88,24 @@ def create_topic(
     partitions: int = 1,
     replicas: int = 1,
     configs: dict[str, str] | None = None,
+    assignments: dict[int, list[int]] | None = None,
     version: int = 5,
 ) -> Any:
-    """One topic."""
+    """One topic; `assignments` name the nodes of each partition, instead of the two numbers."""
     topic: Any = CreateTopicsRequest.CreatableTopic
+    places = [
+        topic.CreatableReplicaAssignment(partition_index=partition, broker_ids=nodes, version=version)
+        for partition, nodes in (assignments or {}).items()
+    ]
     items = [
         topic.CreatableTopicConfig(name=key, value=value, version=version)
         for key, value in (configs or {}).items()
     ]
     created = topic(
         name=name,
-        num_partitions=partitions,
-        replication_factor=replicas,
-        assignments=[],
+        num_partitions=-1 if places else partitions,
+        replication_factor=-1 if places else replicas,
+        assignments=places,
         configs=items,
         version=version,
     )

@@ -38,6 +38,14 @@ class Answer:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def run_holdfast(*arguments: str) -> Answer:
+    """Run a command that takes no `--bootstrap` to its end."""
+    result = subprocess.run(
+        [sys.executable, "-m", "holdfast", *arguments], capture_output=True, timeout=SECONDS_MAX, check=False
+    )
+    return Answer(code=result.returncode, out=result.stdout, err=result.stderr.decode())
+
+
 class Command:
     """Runs `holdfast` against one cluster."""
 

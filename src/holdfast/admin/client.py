@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import ConnectionFailed
+from holdfast.errors import AdminRefused, ConnectionFailed
 
 ADDRESS_FILE = "admin.json"
 ANSWER_SECONDS_MAX = 10.0
+ACTION_SECONDS_MAX = 45.0
+"""Longer than the service lets an action take: it knows better what became of it."""
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -27,18 +29,22 @@ def find_address(data: Path) -> str:
     return str(address)
 
 
-def get_json(address: str, path: str) -> Any:
-    """The document at a path; ConnectionFailed with what to do if there is none."""
-    connection = http.client.HTTPConnection(address, timeout=ANSWER_SECONDS_MAX)
+def get_json(address: str, path: str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Any:
+    """The document at a path; ConnectionFailed with what to do if nobody answers, AdminRefused with the reason."""
+    return _ask(address, "GET", path, None, seconds_max)
+
+
+def post_json(address: str, path: str, document: object) -> Any:
+    """Have something done, and what became of it; raises likewise."""
+    return _ask(address, "POST", path, json.dumps(document), ACTION_SECONDS_MAX)
+
+
+def _ask(address: str, method: str, path: str, body: str | None, seconds_max: float) -> Any:
+    connection = http.client.HTTPConnection(address, timeout=seconds_max)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         response = connection.getresponse()
-        body = response.read(ANSWER_BYTES_MAX)
-        if response.status != http.HTTPStatus.OK:
-            raise ConnectionFailed(
-                f"the admin service at {address} answers {response.status}: {body[:200]!r}"
-            )
-        return json.loads(body)
+        answer = json.loads(response.read(ANSWER_BYTES_MAX))
     except (OSError, http.client.HTTPException) as failure:
         reason = getattr(failure, "strerror", None) or failure or type(failure).__name__
         raise ConnectionFailed(
@@ -48,3 +54,7 @@ def get_json(address: str, path: str) -> Any:
         raise ConnectionFailed(f"what listens at {address} is not Holdfast's admin service") from failure
     finally:
         connection.close()
+    if response.status != http.HTTPStatus.OK:
+        reason = answer.get("error") if isinstance(answer, dict) else None
+        raise AdminRefused(str(reason or f"the admin service at {address} answers {response.status}"))
+    return answer

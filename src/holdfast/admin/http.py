@@ -1,20 +1,28 @@
-"""As much of HTTP/1.1 as a status page needs: GET and HEAD, one request per connection, a bound on everything."""
+"""As much of HTTP/1.1 as an admin service needs: one request per connection, a bound on everything.
+
+GET and HEAD for pages, POST with a JSON object for what changes something. A refusal is `{"error": "why"}`.
+"""
 
 import asyncio
 import ipaddress
+import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from holdfast.errors import UsageError
 
 logger = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX = 8 * 1024
+BODY_BYTES_MAX = 64 * 1024
 REQUEST_SECONDS_MAX = 5.0
 """From the connection to the last byte of the answer: a slow client is cut off."""
+ACTION_SECONDS_MAX = 30.0
+"""What an action may take on top: it waits for stores."""
 CONNECTIONS_MAX = 32
 
 JSON = "application/json"
@@ -29,22 +37,48 @@ class Response:
     body: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first lines of a request for this machine; names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+
 Route = Callable[[], Awaitable[Response]]
+Action = Callable[[dict[str, Any]], Awaitable[Response]]
 
 
-class _Refused(Exception):
-    """A request that no route gets to see."""
+class Refused(Exception):
+    """A request that is answered with an error."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
-        self.response = Response(status=status, body=f"{why}\n".encode())
+        self.response = json_response({"error": why}, status=status)
+
+
+def json_response(document: object, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """A document in one line."""
+    return Response(status=status, content_type=JSON, body=json.dumps(document).encode() + b"\n")
 
 
 class HttpService:
-    """Serves a fixed table of paths; as a context manager it listens from entry to exit."""
+    """Serves a fixed table of paths; as a context manager it listens from entry to exit.
 
-    def __init__(self, routes: Mapping[str, Route], *, host: str, port: int) -> None:
+    Routes answer GET and HEAD and change nothing; actions answer POST.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        actions: Mapping[str, Action] | None = None,
+        *,
+        host: str,
+        port: int,
+    ) -> None:
         self._routes = routes
+        self._actions = actions or {}
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
@@ -83,8 +117,8 @@ class HttpService:
         assert task is not None
         self._open.add(task)
         try:
-            async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                await self._serve(reader, writer)
+            async with asyncio.timeout(REQUEST_SECONDS_MAX) as limit:
+                await self._serve(reader, writer, limit)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             # Cancelled only by our own end: nothing above this waits for the news.
             writer.transport.abort()
@@ -92,12 +126,15 @@ class HttpService:
             self._open.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
+    ) -> None:
         method = "GET"
         try:
-            method, path = _parse(await _read_head(reader))
-            response = await self._answer(path)
-        except _Refused as refused:
+            head = _parse(await _read_head(reader))
+            method = head.method
+            response = await self._answer(head, reader, limit)
+        except Refused as refused:
             response = refused.response
         writer.write(_encode(response, with_body=method != "HEAD"))
         await writer.drain()
@@ -106,15 +143,25 @@ class HttpService:
         while await reader.read(HEAD_BYTES_MAX):
             pass
 
-    async def _answer(self, path: str) -> Response:
-        route = self._routes.get(path)
-        if route is None:
-            raise _Refused(HTTPStatus.NOT_FOUND, f"there is: {' '.join(self._routes)}")
+    async def _answer(self, head: _Head, reader: asyncio.StreamReader, limit: asyncio.Timeout) -> Response:
+        path = head.path
+        if path not in self._routes and path not in self._actions:
+            raise Refused(HTTPStatus.NOT_FOUND, f"there is: {' '.join([*self._routes, *self._actions])}")
+        is_action = head.method == "POST"
+        if path not in (self._actions if is_action else self._routes):
+            served = "GET and HEAD" if is_action else "POST"
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {served}")
         try:
-            return await route()
+            if not is_action:
+                return await self._routes[path]()
+            document = await _read_document(reader, head.headers)
+            limit.reschedule(asyncio.get_running_loop().time() + ACTION_SECONDS_MAX)
+            return await self._actions[path](document)
+        except (Refused, asyncio.IncompleteReadError):
+            raise
         except Exception:
-            logger.exception("GET %s failed", path)
-            raise _Refused(
+            logger.exception("%s %s failed", head.method, path)
+            raise Refused(
                 HTTPStatus.INTERNAL_SERVER_ERROR, "the log of the agent has the traceback"
             ) from None
 
@@ -123,31 +170,50 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise _Refused(
+        raise Refused(
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"over {HEAD_BYTES_MAX} bytes of headers"
         ) from None
 
 
-def _parse(head: bytes) -> tuple[str, str]:
-    """Method and path of a request for this machine."""
+async def _read_document(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON object that a POST carries."""
+    if "origin" in headers or headers.get("content-type", "").partition(";")[0].strip() != JSON:
+        # A browser lets any web page send a form here; it asks before JSON, and is told no.
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"only {JSON}, and not from a web page")
+    length = headers.get("content-length", "")
+    if not (length.isascii() and length.isdecimal()):
+        raise Refused(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
+    if len(length) > len(str(BODY_BYTES_MAX)) or int(length) > BODY_BYTES_MAX:
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {BODY_BYTES_MAX} bytes")
+    try:
+        document = json.loads(await reader.readexactly(int(length)))
+    except (ValueError, RecursionError):
+        raise Refused(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+    if not isinstance(document, dict):
+        raise Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+    return document
+
+
+def _parse(head: bytes) -> _Head:
+    """The head of a request for this machine."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise _Refused(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
+        raise Refused(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
     method, target, _ = words
     headers = dict(_header(line) for line in lines[1:] if line)
     if not _is_loopback(headers.get("host", "")):
         # A web page could have its own name resolve to 127.0.0.1 and read along.
-        raise _Refused(HTTPStatus.FORBIDDEN, "only for requests to a loopback address")
-    if method not in {"GET", "HEAD"}:
-        raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are served")
-    return method, target.partition("?")[0]
+        raise Refused(HTTPStatus.FORBIDDEN, "only for requests to a loopback address")
+    if method not in {"GET", "HEAD", "POST"}:
+        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD and POST are served")
+    return _Head(method, target.partition("?")[0], headers)
 
 
 def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon:
-        raise _Refused(HTTPStatus.BAD_REQUEST, "a header line without a colon")
+        raise Refused(HTTPStatus.BAD_REQUEST, "a header line without a colon")
     return name.lower(), value.strip()
 
 

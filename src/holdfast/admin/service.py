@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from holdfast.admin import metrics, prometheus
 from holdfast.admin.client import ADDRESS_FILE
-from holdfast.admin.http import JSON, HttpService, Response
+from holdfast.admin.http import HttpService, Response, json_response
+from holdfast.admin.leaders import move_leaders
 from holdfast.admin.status import status
 from holdfast.agent.agent import Agent
 from holdfast.errors import UnknownTopicOrPartition
@@ -22,18 +24,18 @@ ATTEMPTS_MAX = 3
 
 @asynccontextmanager
 async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[None]:
-    """Serves /status and /metrics; DATA/admin.json says where, for as long as it does."""
+    """Serves /status, /metrics and /leaders; DATA/admin.json says where, for as long as it does."""
 
     async def get_status() -> Response:
-        found = await asyncio.to_thread(_read_status, agent)
-        return Response(content_type=JSON, body=json.dumps(found).encode() + b"\n")
+        return json_response(await asyncio.to_thread(_read_status, agent))
 
     async def get_metrics() -> Response:
         page = prometheus.render(metrics.families(agent))
         return Response(content_type=prometheus.CONTENT_TYPE, body=page)
 
     routes = {"/status": get_status, "/metrics": get_metrics}
-    async with HttpService(routes, host=host, port=port) as service:
+    actions = {"/leaders": partial(move_leaders, agent)}
+    async with HttpService(routes, actions, host=host, port=port) as service:
         file = agent.settings.data / ADDRESS_FILE
         try:
             _write_address(file, host, service.port)

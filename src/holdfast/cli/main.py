@@ -19,7 +19,7 @@ COMMANDS = {
     "produce": "Send records to a topic.",
     "recover": "Make the control plane anew from the stores.",
     "status": "Show how a running Holdfast is.",
-    "topic": "Topics: list, create, describe, delete, configure.",
+    "topic": "Topics: list, create, describe, delete, configure, lead.",
     "up": "Serve the Kafka protocol from this machine.",
 }
 

@@ -26,6 +26,7 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 
 What fails says so in one line on stderr. Every command that prints an answer takes `--json`. `--bootstrap`, or
 `HOLDFAST_BOOTSTRAP`, names any Kafka cluster, not only Holdfast; what a broker does not offer is said to be so.
+`--data`, or `--admin`, names a Holdfast on this machine, for what Kafka's protocol has no request for.
 `holdfast completion` prints a script that lets a shell complete commands, options, topics and groups. `holdfast lab` is
 told by `holdfast lab --help`.
 
@@ -35,6 +36,7 @@ $ holdfast consume orders --from -10                                    # the la
 $ holdfast consume orders --from 2026-01-31T12:00:00Z --follow          # from a time on, until ^C
 $ holdfast consume orders --json | holdfast produce copy --json         # a copy, byte for byte
 $ holdfast consume orders --json | jq -r 'select(.value == null).key'   # keys that were deleted
+$ holdfast topic lead orders:0 2                                        # node 2 leads the partition now
 $ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what would change
 ```
 """

@@ -7,21 +7,18 @@ from typing import Any
 import click
 
 from holdfast.cli import present
-from holdfast.cli.data_option import data_option
+from holdfast.cli.admin_option import admin_options, find_admin
 from holdfast.cli.present import json_option
 
 
 @click.command()
-@data_option("The data directory of a Holdfast on this machine.")
-@click.option("--admin", metavar="HOST:PORT", help="The address of its admin service, instead of --data.")
+@admin_options
 @json_option
 def status(data: Path, admin: str | None, as_json: bool) -> None:
     """Show version, nodes, topics and load of a running Holdfast."""
-    from holdfast.admin.client import find_address, get_json
-    from holdfast.client.cluster import parse_bootstrap
+    from holdfast.admin.client import get_json
 
-    address = find_address(data) if admin is None else str(parse_bootstrap(admin)[0])
-    found = get_json(address, "/status")
+    found = get_json(find_admin(data, admin), "/status")
     if as_json:
         present.print_json(found)
     else:

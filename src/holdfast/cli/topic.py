@@ -1,4 +1,4 @@
-"""`holdfast topic`: list, create, describe, delete and configure the topics of any Kafka cluster."""
+"""`holdfast topic`: list, create, describe, delete and configure the topics of any Kafka cluster; lead."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,7 @@ import click
 from holdfast.cli import present
 from holdfast.cli.endpoint import bootstrap_option, complete_topic, connect, require_topic
 from holdfast.cli.present import json_option
+from holdfast.cli.topic_lead import lead
 from holdfast.errors import UnsupportedVersion, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ topic_argument = click.argument("name", metavar="TOPIC", shell_complete=complete
 
 @click.group()
 def topic() -> None:
-    """Topics: list, create, describe, delete, configure."""
+    """Topics: list, create, describe, delete, configure, lead."""
+
+
+topic.add_command(lead)
 
 
 @topic.command("list")
