@@ -15,6 +15,7 @@ from holdfast.agent.cluster import Cluster
 from holdfast.agent.connection import SCRATCH_BYTES, Connection
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.memory import keep_freed_memory
+from holdfast.agent.open_files import raise_open_files_max
 from holdfast.agent.settings import Settings
 from holdfast.errors import UsageError
 
@@ -37,6 +38,7 @@ async def serve(
     """Serve until SIGTERM or SIGINT; `on_ready` is called with the addresses once clients may connect."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     keep_freed_memory()
+    raise_open_files_max()
     directory = DataDirectory(settings.data, nodes=settings.nodes)
     try:
         cluster = Cluster(settings, directory)
