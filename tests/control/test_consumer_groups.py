@@ -42,7 +42,9 @@ def test_positions_are_replaced(plane: ControlPlane, apply: Apply) -> None:
     """The newest one counts, be it lower; metadata comes back as it was sent."""
     apply(GroupOffsetCommitted("g", TOPIC, 1, 5, 0, "first", 1))
     apply(GroupOffsetCommitted("g", TOPIC, 1, 3, 2, None, 2))
-    expected = GroupOffset(topic_id=TOPIC, partition=1, offset=3, leader_epoch=2, metadata=None)
+    expected = GroupOffset(
+        topic_id=TOPIC, topic="orders", partition=1, offset=3, leader_epoch=2, metadata=None, committed_ms=2
+    )
     assert plane.find_group_offsets("g") == [expected]
     assert plane.find_group_offsets("another") == []
 
@@ -119,3 +121,22 @@ def test_a_saved_group_outlives_the_topics_that_it_reads(plane: ControlPlane, ap
     apply(TopicDeleted(TOPIC))
     assert [listed.group for listed in plane.list_groups()] == ["g"]
     assert plane.find_group_offsets("g") == []
+
+
+def test_stale_groups_are_found(plane: ControlPlane, apply: Apply) -> None:
+    """By a position that is old enough, in a topic that is still there; or by having nothing, not even members."""
+
+    def committed(group: str, time_ms: int, partition: int = 0) -> GroupOffsetCommitted:
+        return GroupOffsetCommitted(group, TOPIC, partition, 0, -1, "", time_ms)
+
+    apply(committed("a", 10), committed("a", 30, 1), committed("b", 11), committed("c", 10))
+    apply(_saved(1), committed("g", 50))
+    assert plane.find_stale_groups(9) == []
+    assert plane.find_stale_groups(10) == ["a", "c"]
+    assert plane.find_stale_groups(50) == ["a", "b", "c", "g"]
+    apply(GroupOffsetDeleted("g", TOPIC, 0))
+    assert plane.find_stale_groups(9) == ["g"]
+    apply(_saved(2, MEMBER))
+    assert plane.find_stale_groups(9) == []
+    apply(_saved(3), committed("g", 50), TopicDeleted(TOPIC))
+    assert plane.find_stale_groups(50) == ["g"]

@@ -74,7 +74,9 @@ class Cluster:
             self.plane,
             self.catalog,
             self.commits,
+            self.groups,
             interval_seconds=settings.expire_seconds,
+            offsets_retention_ms=int(settings.offsets_retention_seconds * 1000),
             now_ms=wall_clock_ms,
         )
         self.commits.start()

@@ -89,6 +89,10 @@ def describe_broker(node_id: int, settings: Settings) -> Iterator[ConfigEntry]:
             int(settings.expire_seconds * 1000),
             "How often old records are looked for.",
         ),
+        "offsets.retention.minutes": (
+            int(settings.offsets_retention_seconds / 60),
+            "How long positions are kept that nobody uses.",
+        ),
     }
     for name, (number, doc) in own.items():
         yield _of_broker(name, str(number), Source.STATIC_BROKER, ConfigType.LONG, doc)

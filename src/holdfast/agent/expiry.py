@@ -1,4 +1,7 @@
-"""Expiry: where each log may begin by its topic's retention, and the task that lets it begin there."""
+"""Expiry: where each log may begin by its topic's retention, and the task that lets it begin there.
+
+The same task forgets positions of consumers that are gone; `groups/offset_expiry.py` says which.
+"""
 
 import asyncio
 import logging
@@ -7,6 +10,7 @@ from typing import Protocol
 
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.topic_config import find_retention
 from holdfast.agent.writes import MoveLogStart
@@ -74,7 +78,7 @@ def find_log_start(
 
 
 class Expiry:
-    """Every so often lets logs begin later, and takes away rows that nobody sees any more.
+    """Every so often lets logs begin later, forgets old positions, and takes away rows that nobody sees any more.
 
     It reads in a thread of its own: a large partition must not hold up the event loop.
     """
@@ -84,14 +88,18 @@ class Expiry:
         plane: ControlPlane,
         catalog: Catalog,
         commits: GroupCommit,
+        groups: Coordinator,
         *,
         interval_seconds: float,
+        offsets_retention_ms: int,
         now_ms: Callable[[], int],
     ) -> None:
         self._plane = plane
         self._catalog = catalog
         self._commits = commits
+        self._groups = groups
         self._interval_seconds = max(interval_seconds, INTERVAL_SECONDS_MIN)
+        self._offsets_retention_ms = offsets_retention_ms
         self._now_ms = now_ms
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -119,9 +127,22 @@ class Expiry:
                 raise outcome
             else:
                 logger.info("%s/%d begins at %d", key.topic_id, key.partition, start)
+        await self._expire_offsets()
         trimmed = TRIM_ROWS_MAX
         while trimmed == TRIM_ROWS_MAX and not self._stopping.is_set():
             trimmed = await asyncio.to_thread(self._plane.trim, TRIM_ROWS_MAX)
+
+    async def _expire_offsets(self) -> None:
+        before_ms = self._now_ms() - self._offsets_retention_ms
+        for group in await asyncio.to_thread(self._plane.find_stale_groups, before_ms):
+            if self._stopping.is_set():
+                return
+            try:
+                await self._groups.expire(group, before_ms)
+            except HoldfastError as refusal:
+                logger.warning("positions of group %s stay as they are: %s", group, refusal)
+            # Most often there is nothing to wait for, and others want their turn.
+            await asyncio.sleep(0)
 
     async def _run(self) -> None:
         while True:
@@ -133,10 +154,12 @@ class Expiry:
             try:
                 await self.expire()
             except HoldfastError as failure:
-                logger.error("old records are not deleted: %s; the next round tries again", failure)
+                logger.error(
+                    "old records and positions are not deleted: %s; the next round tries again", failure
+                )
             except Exception:
                 # A bug of ours in one round must not end all later ones.
-                logger.exception("old records are not deleted")
+                logger.exception("old records and positions are not deleted")
 
     def _find_moves(self) -> dict[PartitionKey, int]:
         moves: dict[PartitionKey, int] = {}
@@ -160,6 +183,8 @@ class Expiry:
                     )
                 except UnknownTopicOrPartition:
                     break
+                # What is not decided yet stays, however old it is.
+                start = min(start, bounds.last_stable)
                 if start > bounds.start:
                     moves[key] = start
         return moves

@@ -33,5 +33,8 @@ class Settings:
     """Bounds on consumer groups and their members."""
     expire_seconds: float = 300.0
     """How often records that are past their topic's retention are looked for; Kafka's default."""
+    offsets_retention_seconds: float = 7 * 24 * 3600.0
+    """How long positions of a consumer group are kept after its last member has left, and those of topics that a
+    group no longer reads, or of consumers without a group, after they were committed; Kafka's default."""
     stop_seconds_max: float = 5.0
     """How long a stop waits for requests under way."""

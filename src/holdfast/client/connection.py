@@ -58,7 +58,9 @@ class Connection:
         """The levels that the cluster has agreed on, by feature (KIP-584); none where it is too old for them."""
         if self._versions.get(ApiVersionsRequest.API_KEY, (0, 0))[1] < FEATURES_VERSIONS[0]:
             return {}
-        request = ApiVersionsRequest(client_software_name="holdfast", client_software_version=version("holdfast"))
+        request = ApiVersionsRequest(
+            client_software_name="holdfast", client_software_version=version("holdfast")
+        )
         answer = self.send(request, versions=FEATURES_VERSIONS)
         if answer.error_code:
             self._fail(f"refused to list its features (Kafka error {answer.error_code})")

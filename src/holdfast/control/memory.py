@@ -235,6 +235,14 @@ class MemoryControlPlane:
             positions, key=lambda position: (state.topics[position.topic_id].name, position.partition)
         )
 
+    def find_stale_groups(self, before_ms: int) -> list[str]:
+        """Groups with an old position, and those with nothing at all."""
+        state = self._state
+        with_positions = {group for group, _, _ in state.group_offsets}
+        old = {key[0] for key, position in state.group_offsets.items() if position.committed_ms <= before_ms}
+        empty = {group for group, saved in state.groups.items() if not saved.members} - with_positions
+        return sorted(old | empty)
+
     def find_group(self, group: str) -> GroupSaved | None:
         """A group as its last rebalance left it."""
         return self._state.groups.get(group)

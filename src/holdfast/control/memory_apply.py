@@ -258,13 +258,19 @@ class FrameApplier:
         self._state.next_producer_id = max(self._state.next_producer_id, change.next_id)
 
     def _commit_group_offset(self, change: GroupOffsetCommitted) -> None:
-        self._get_topic(change.topic_id)
-        self._state.group_offsets[change.group, change.topic_id, change.partition] = GroupOffset(
+        self._state.group_offsets[change.group, change.topic_id, change.partition] = self._position(
+            change, change.committed_ms
+        )
+
+    def _position(self, change: GroupOffsetCommitted | GroupOffsetStaged, committed_ms: int) -> GroupOffset:
+        return GroupOffset(
             topic_id=change.topic_id,
+            topic=self._get_topic(change.topic_id).name,
             partition=change.partition,
             offset=change.offset,
             leader_epoch=change.leader_epoch,
             metadata=change.metadata,
+            committed_ms=committed_ms,
         )
 
     def _delete_group_offset(self, change: GroupOffsetDeleted) -> None:
@@ -316,18 +322,12 @@ class FrameApplier:
         for key in [key for key in state.staged if key[3] == change.instance]:
             position = state.staged.pop(key)
             if change.committed:
-                state.group_offsets[key[:3]] = position
+                state.group_offsets[key[:3]] = replace(position, committed_ms=change.ended_ms)
 
     def _stage_group_offset(self, change: GroupOffsetStaged) -> None:
         self._check_open(change.instance)
-        self._get_topic(change.topic_id)
-        self._state.staged[change.group, change.topic_id, change.partition, change.instance] = GroupOffset(
-            topic_id=change.topic_id,
-            partition=change.partition,
-            offset=change.offset,
-            leader_epoch=change.leader_epoch,
-            metadata=change.metadata,
-        )
+        key = (change.group, change.topic_id, change.partition, change.instance)
+        self._state.staged[key] = self._position(change, -1)
 
     def _check_open(self, instance: int) -> None:
         if not self._state.is_open(instance):

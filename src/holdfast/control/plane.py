@@ -71,10 +71,12 @@ class GroupOffset:
     """A consumer group's position in a partition."""
 
     topic_id: UUID
+    topic: str
     partition: int
     offset: int
     leader_epoch: int
     metadata: str | None
+    committed_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,13 @@ class ControlPlane(Protocol):
 
     def find_group_offsets(self, group: str) -> list[GroupOffset]:
         """All positions that a group has committed, by topic name and partition."""
+        ...
+
+    def find_stale_groups(self, before_ms: int) -> list[str]:
+        """Groups with a position that was committed at the time or before, and those without members or positions.
+
+        By name. It looks through all positions.
+        """
         ...
 
     def find_group(self, group: str) -> GroupSaved | None:

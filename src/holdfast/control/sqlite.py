@@ -247,20 +247,33 @@ class SqliteControlPlane:
     def find_group_offsets(self, group: str) -> list[GroupOffset]:
         """All positions that a group has committed."""
         rows = self._reader.execute(
-            "SELECT topic_id, partition, offset, leader_epoch, metadata"
+            "SELECT topic_id, name, partition, offset, leader_epoch, metadata, committed_ms"
             " FROM group_offsets JOIN topics USING (topic) WHERE group_id = ? ORDER BY name, partition",
             (group,),
         )
         return [
             GroupOffset(
                 topic_id=UUID(bytes=topic_id),
+                topic=name,
                 partition=partition,
                 offset=offset,
                 leader_epoch=leader_epoch,
                 metadata=metadata,
+                committed_ms=committed_ms,
             )
-            for topic_id, partition, offset, leader_epoch, metadata in rows
+            for topic_id, name, partition, offset, leader_epoch, metadata, committed_ms in rows
         ]
+
+    def find_stale_groups(self, before_ms: int) -> list[str]:
+        """Groups with an old position, and those with nothing at all."""
+        rows = self._reader.execute(
+            "SELECT group_id FROM group_offsets JOIN topics USING (topic) WHERE committed_ms <= ?"
+            " UNION SELECT group_id FROM consumer_groups WHERE members = 0 AND NOT EXISTS"
+            " (SELECT 1 FROM group_offsets JOIN topics USING (topic)"
+            " WHERE group_offsets.group_id = consumer_groups.group_id) ORDER BY group_id",
+            (before_ms,),
+        )
+        return [group for (group,) in rows]
 
     def find_group(self, group: str) -> GroupSaved | None:
         """A group as its last rebalance left it."""

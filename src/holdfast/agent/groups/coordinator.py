@@ -26,6 +26,7 @@ from holdfast.agent.groups.messages import (
     Synced,
     Ticket,
 )
+from holdfast.agent.groups.offset_expiry import ExpireOffsets, Reads, find_expired
 from holdfast.agent.groups.subscription import CONSUMER
 from holdfast.agent.groups.writes import ChangeGroup
 from holdfast.control.plane import ControlPlane
@@ -169,6 +170,37 @@ class Coordinator:
         """Forget positions."""
         await self._commits.submit(ChangeGroup(offsets))
 
+    async def expire(self, group_id: str, before_ms: int) -> None:
+        """Forget positions that were committed at the time or before, and a group that has neither them nor members.
+
+        Those of a group without members stay until it has been empty since that time. While it has members, only
+        consumers' are forgotten, in topics that none of them reads, and not in the middle of a rebalance.
+        """
+        group = self._find(group_id)
+        offsets = self._plane.find_group_offsets(group_id)
+        places = find_expired(offsets, before_ms=before_ms, reads=self._reads(group_id, before_ms))
+        forgets_group = group is not None and group.is_idle and len(places) == len(offsets)
+        if group is not None and forgets_group:
+            group.begin_delete()
+        elif group is not None:
+            self._settle(group_id, group)
+        if not places and not forgets_group:
+            return
+        commit = self._commits.submit(
+            ExpireOffsets(
+                group_id,
+                places,
+                before_ms,
+                forgets_group,
+                self._plane.find_group_offsets,
+                self._plane.find_staged,
+            )
+        )
+        if forgets_group:
+            # If a position came in between, the group is still saved as it was, and found there again.
+            commit.add_done_callback(partial(self._deleted, group_id, group))
+        await asyncio.shield(commit)
+
     def subscription(self, group_id: str) -> Callable[[str], bool]:
         """Tells whether the group reads a topic; GroupIdNotFound, NonEmptyGroup if its topics are not known."""
         _check_id(group_id)
@@ -186,6 +218,16 @@ class Coordinator:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(NotCoordinator("shutting down"))
+
+    def _reads(self, group_id: str, before_ms: int) -> Reads:
+        """Of which topics the group keeps its positions, whatever their age."""
+        group = self._groups.get(group_id)
+        if group is not None and not group.is_idle:
+            knows = group.state is GroupState.STABLE and group.describe().protocol_type == CONSUMER
+            return group.subscribes if knows else lambda topic: True
+        saved = self._plane.find_group(group_id)
+        was_read = saved is not None and saved.saved_ms > before_ms
+        return lambda topic: was_read
 
     def _find(self, group_id: str) -> Group | None:
         if self._is_stopped:
