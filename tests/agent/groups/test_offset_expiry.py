@@ -252,14 +252,9 @@ def planned(
     )
     plan.changes.extend(before)
     places = frozenset((TOPIC, number) for number in range(old + new))
-    answer = ExpireOffsets(
-        "g",
-        places,
-        10,
-        forgets_group,
-        lambda group: offsets,
-        lambda group: {(TOPIC, number) for number in staged},
-    ).plan(plan)
+    staged_places = {(TOPIC, number) for number in staged}
+    write = ExpireOffsets("g", places, 10, forgets_group, lambda group: offsets, lambda group: staged_places)
+    answer = write.plan(plan)
     return answer, plan.changes[len(before) :]
 
 
