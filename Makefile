@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kafka kafka compat demo bench bench-log bench-kafka bench-records bench-commit bench-spark bench-lab lock clean
+.PHONY: help setup check test test-kafka kafka compat demo bench bench-log bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-log bench-records bench-commit bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
 
 bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
 	$(BIN)/python -m bench.log
@@ -60,6 +60,9 @@ bench-records: setup ## record kernels against aiokafka's Cython parser
 
 bench-commit: setup ## one durable write per commit against two
 	$(BIN)/python -m bench.commit
+
+bench-extents: setup ## what requests cost in a log of a million extents against one of a thousand
+	$(BIN)/python -m bench.extents
 
 bench-spark: setup ## a topic into Spark against a plain consumer
 	$(BIN)/python -m bench.spark_read

@@ -56,5 +56,5 @@ def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> I
         for bytes_max in (40, 1 << 30):
             yield answer_or_refusal(partial(plane.find_extents, *key, offset, bytes_max))
         if offset >= start:
-            yield plane.find_extent_of_max_time(*key, offset)
-            yield plane.find_extent_by_time(*key, offset, 3)
+            yield answer_or_refusal(partial(plane.find_extent_of_max_time, *key, offset))
+            yield answer_or_refusal(partial(plane.find_extent_by_time, *key, offset, 3))

@@ -115,10 +115,14 @@ def test_the_greatest_time_is_found(plane: ControlPlane, apply: Apply) -> None:
 
 
 def test_no_time_is_found_where_there_is_no_log(plane: ControlPlane, apply: Apply) -> None:
-    """An empty partition and one that nobody knows have no extents."""
-    for topic, partition in ((TOPIC, 1), (TOPIC, 2), (NOWHERE, 0)):
-        assert plane.find_extent_by_time(topic, partition, 0, 0) is None
-        assert plane.find_extent_of_max_time(topic, partition, 0) is None
+    """An empty partition has no extents, and one that nobody knows is said to be unknown."""
+    assert plane.find_extent_by_time(TOPIC, 1, 0, 0) is None
+    assert plane.find_extent_of_max_time(TOPIC, 1, 0) is None
+    for topic, partition in ((TOPIC, 2), (NOWHERE, 0)):
+        with pytest.raises(UnknownTopicOrPartition):
+            plane.find_extent_by_time(topic, partition, 0, 0)
+        with pytest.raises(UnknownTopicOrPartition):
+            plane.find_extent_of_max_time(topic, partition, 0)
 
 
 def test_time_is_looked_for_from_the_extent_that_holds_the_offset(plane: ControlPlane, apply: Apply) -> None:
@@ -202,4 +206,5 @@ def test_a_deleted_partition_is_unknown_to_its_readers(plane: ControlPlane, appl
     with pytest.raises(UnknownTopicOrPartition):
         plane.find_epoch_end(TOPIC, 0, 0)
     assert plane.find_size(TOPIC, 0) == 0
-    assert plane.find_extent_by_time(TOPIC, 0, 0, 0) is None
+    with pytest.raises(UnknownTopicOrPartition):
+        plane.find_extent_by_time(TOPIC, 0, 0, 0)

@@ -169,7 +169,11 @@ def test_trimming_leaves_no_row_of_a_deleted_topic(plane: SqliteControlPlane, pa
 def test_trimming_looks_at_no_live_extent(plane: SqliteControlPlane, path: Path) -> None:
     """Its cost does not grow with the log: every table is searched by key."""
     with closing(sqlite3.connect(path)) as connection:
-        for statement in (sqlite_topics._TRIM_EXPIRED, *sqlite_topics._TRIM_DELETED[:3]):
+        for statement in (
+            sqlite_topics._TRIM_EXPIRED,
+            *sqlite_topics._TRIM_SPANS,
+            *sqlite_topics._TRIM_DELETED[:3],
+        ):
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", (1,))]
             scanned = [step for step in plan if step.startswith("SCAN")]
             assert all("partitions" in step or "deleted_topics" in step for step in scanned), plan

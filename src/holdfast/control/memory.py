@@ -156,16 +156,14 @@ class MemoryControlPlane:
     ) -> Extent | None:
         """The first extent that holds a record at or after the time."""
         state = self._state
-        row = state.partitions.get((topic_id, partition))
-        extents = _extents_from(row, offset) if row else ()
+        extents = _extents_from(_get_partition(state, topic_id, partition), offset)
         found = next((extent for extent in extents if extent.max_timestamp >= timestamp_ms), None)
         return found and _with_outcome(state, found)
 
     def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
         """The first extent that holds the greatest timestamp."""
         state = self._state
-        row = state.partitions.get((topic_id, partition))
-        extents = _extents_from(row, offset) if row else ()
+        extents = _extents_from(_get_partition(state, topic_id, partition), offset)
         # Of equals, max() takes the first.
         found = max(extents, key=lambda extent: extent.max_timestamp, default=None)
         return found and _with_outcome(state, found)

@@ -168,7 +168,8 @@ class ControlPlane(Protocol):
     ) -> Extent | None:
         """The first extent, from the one that holds `offset` on, with a record at or after the time.
 
-        `offset` is not below the log start: what lies there may be trimmed at any moment.
+        `offset` is not below the log start: what lies there may be trimmed at any moment. Like the next one and
+        `find_size`, it takes no longer for a long log. UnknownTopicOrPartition.
         """
         ...
 

@@ -7,7 +7,8 @@ its last commits; the footers of the frames after `checkpoint` bring them back (
 import json
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,7 @@ from holdfast.control.plane import (
     Topic,
 )
 from holdfast.control.sqlite_apply import FrameApplier, decode_places, decode_producer
+from holdfast.control.sqlite_spans import SpanReader
 from holdfast.control.sqlite_transactions import FIRST_OPEN, OUTCOMES, TransactionReader
 from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
 from holdfast.rules.lso import last_stable_offset
@@ -135,12 +137,12 @@ class SqliteControlPlane:
 
     def find_size(self, topic_id: UUID, partition: int) -> int:
         """Bytes of the partition's batches."""
-        size: int = self._reader.execute(
-            "SELECT coalesce(sum(length_bytes), 0) FROM partitions CROSS JOIN extents USING (topic, partition)"
-            " WHERE topic = ? AND partition = ? AND last_offset >= log_start",
-            (self._topic_rows.get(topic_id), partition),
-        ).fetchone()[0]
-        return size
+        with self._snapshot() as reader:
+            try:
+                bounds = self.find_bounds(topic_id, partition)
+            except UnknownTopicOrPartition:
+                return 0
+            return self._spans(reader, topic_id, partition, bounds, 0).sum_bytes()
 
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
@@ -171,23 +173,33 @@ class SqliteControlPlane:
         self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
     ) -> Extent | None:
         """The first extent that holds a record at or after the time."""
-        return self._find_extent(
-            "max_timestamp >= ? ORDER BY last_offset", topic_id, partition, offset, timestamp_ms
-        )
+        with self._snapshot() as reader:
+            bounds = self.find_bounds(topic_id, partition)
+            last = self._spans(reader, topic_id, partition, bounds, offset).find_first(timestamp_ms)
+            return None if last is None else self._get_extent(topic_id, partition, last)
 
     def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
         """The first extent that holds the greatest timestamp."""
-        return self._find_extent("? ORDER BY max_timestamp DESC, last_offset", topic_id, partition, offset, 1)
+        with self._snapshot() as reader:
+            bounds = self.find_bounds(topic_id, partition)
+            spans = self._spans(reader, topic_id, partition, bounds, offset)
+            timestamp_ms = spans.find_max_timestamp()
+            last = None if timestamp_ms is None else spans.find_first(timestamp_ms)
+            return None if last is None else self._get_extent(topic_id, partition, last)
 
-    def _find_extent(
-        self, condition: str, topic_id: UUID, partition: int, offset: int, value: int
-    ) -> Extent | None:
+    def _spans(
+        self, reader: sqlite3.Connection, topic_id: UUID, partition: int, bounds: LogBounds, offset: int
+    ) -> SpanReader:
+        topic = self._topic_rows.get(topic_id)
+        return SpanReader(reader, topic, partition, start=max(offset, bounds.start), end=bounds.end)
+
+    def _get_extent(self, topic_id: UUID, partition: int, last: int) -> Extent:
         row = self._reader.execute(
             f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (constants)
-            f" WHERE topic = ? AND partition = ? AND last_offset >= ? AND {condition} LIMIT 1",
-            (self._topic_rows.get(topic_id), partition, offset, value),
+            " WHERE topic = ? AND partition = ? AND last_offset = ?",
+            (self._topic_rows.get(topic_id), partition, last),
         ).fetchone()
-        return row and _extent(row)
+        return _extent(row)
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
         """The greatest epoch up to the one asked for, and where it ended."""
@@ -300,6 +312,15 @@ class SqliteControlPlane:
         for reader in self._readers:
             reader.close()
         self._writer.close()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection, with one state of things until the end."""
+        self._reader.execute("BEGIN")
+        try:
+            yield self._reader
+        finally:
+            self._reader.execute("COMMIT")
 
     @property
     def _reader(self) -> sqlite3.Connection:

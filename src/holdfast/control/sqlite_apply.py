@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.sqlite_spans import close_spans
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.control.sqlite_transactions import TransactionTable
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
@@ -176,6 +177,7 @@ class FrameApplier:
                 change.instance if is_transactional else None,
             ),
         )
+        close_spans(self._writer, topic, change.partition, change.first, change.last)
 
     def _advance_producer(self, change: ProducerAdvanced, places: Places) -> None:
         key = (self._topics.get(change.topic_id), change.partition, change.producer_id)

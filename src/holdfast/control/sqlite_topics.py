@@ -4,6 +4,7 @@ import json
 import sqlite3
 from uuid import UUID
 
+from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS
 from holdfast.errors import CommitRefused
 from holdfast.store.footer import (
     LogStartMoved,
@@ -18,6 +19,17 @@ _TRIM_EXPIRED = (
     "DELETE FROM extents WHERE (topic, partition, last_offset) IN"
     " (SELECT topic, partition, last_offset FROM partitions CROSS JOIN extents USING (topic, partition)"
     " WHERE last_offset < log_start LIMIT ?)"
+)
+# There are fewer spans than extents: they are gone when those are, and need not be counted.
+_TRIM_SPANS = (
+    *(
+        "DELETE FROM extent_spans WHERE (topic, partition, level, span) IN"  # noqa: S608 (numbers of ours)
+        " (SELECT topic, partition, level, span FROM partitions CROSS JOIN extent_spans USING (topic, partition)"
+        f" WHERE level = {level} AND span < log_start >> {SPAN_BITS * level} LIMIT ?)"
+        for level in range(1, LEVELS + 1)
+    ),
+    "DELETE FROM extent_spans WHERE (topic, partition, level, span) IN"
+    " (SELECT topic, partition, level, span FROM deleted_topics CROSS JOIN extent_spans USING (topic) LIMIT ?)",
 )
 _TRIM_DELETED = (
     "DELETE FROM extents WHERE (topic, partition, last_offset) IN"
@@ -127,6 +139,8 @@ class TopicTable:
         return trimmed
 
     def _trim(self, rows_max: int) -> int:
+        for statement in _TRIM_SPANS:
+            self._writer.execute(statement, (rows_max,))
         trimmed = self._writer.execute(_TRIM_EXPIRED, (rows_max,)).rowcount
         if self._writer.execute("SELECT 1 FROM deleted_topics LIMIT 1").fetchone() is None:
             return trimmed
