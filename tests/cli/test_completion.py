@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, commit_group_offsets
 from tests.cli.commands import SECONDS_MAX
 
 
@@ -54,9 +56,20 @@ def test_names(bootstrap: str, topic: str) -> None:
     """Commands and topics are completed; an unreachable cluster is no error."""
     assert completed("holdfast pro", bootstrap) == ["produce"]
     assert completed(f"holdfast topic describe {topic[:-1]}", bootstrap) == [topic]
+    assert completed(f"holdfast topic config {topic} max.", bootstrap) == [
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+    ]
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = server.getsockname()[1]
     assert completed("holdfast topic describe x", f"127.0.0.1:{free}") == []
+
+
+def test_groups(bootstrap: str, cluster: Cluster, topic: str) -> None:
+    """Wherever one is named."""
+    commit_group_offsets(cluster, "completed-group", {TopicPartition(topic, 0): 0})
+    for words in ("group describe", "group reset", f"consume {topic} --group"):
+        assert completed(f"holdfast {words} completed-", bootstrap) == ["completed-group"]
 
 
 def test_unknown_shell() -> None:

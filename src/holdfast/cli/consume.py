@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.endpoint import bootstrap_option, complete_topic, connect, require_partitions, require_topic
+from holdfast.cli.endpoint import (
+    bootstrap_option,
+    complete_group,
+    complete_topic,
+    connect,
+    require_partitions,
+    require_topic,
+)
 from holdfast.cli.position import Kind, Position, PositionType
 from holdfast.errors import UsageError
 
@@ -47,7 +54,11 @@ Writer = Callable[[int, "Record"], bytes]
 )
 @click.option("--until-end/--follow", "until_end", default=None, help="Stop at the present end, or never.")
 @click.option(
-    "-g", "--group", metavar="GROUP", help="Read as a member of this group, from its offsets on, and commit."
+    "-g",
+    "--group",
+    metavar="GROUP",
+    help="Read as a member of this group, from its offsets on, and commit.",
+    shell_complete=complete_group,
 )
 @click.option(
     "--isolation",

@@ -74,3 +74,15 @@ def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) 
     with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
         return [group.name for group in list_groups(cluster) if group.name.startswith(incomplete)]
     return []
+
+
+def complete_config(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Configs that the named topic knows, likewise."""
+    from holdfast.client.topics import describe_configs
+
+    bootstrap, name = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT, ctx.params.get("name")
+    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+        if name:
+            names = sorted(entry.name for entry in describe_configs(cluster, name))
+            return [found for found in names if found.startswith(incomplete)]
+    return []

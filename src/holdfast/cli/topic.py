@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import present
-from holdfast.cli.endpoint import bootstrap_option, complete_topic, connect, require_topic
+from holdfast.cli.endpoint import bootstrap_option, complete_config, complete_topic, connect, require_topic
 from holdfast.cli.present import json_option
 from holdfast.cli.topic_lead import lead
 from holdfast.errors import UnsupportedVersion, UsageError
@@ -159,7 +159,7 @@ def delete(ctx: click.Context, names: tuple[str, ...], yes: bool, bootstrap: str
 
 @topic.command()
 @topic_argument
-@click.argument("changes", metavar="[KEY=VALUE]…", nargs=-1)
+@click.argument("changes", metavar="[KEY=VALUE]…", nargs=-1, shell_complete=complete_config)
 @click.option("--unset", multiple=True, metavar="KEY", help="Back to its default; repeatable.")
 @click.option("--all", "show_all", is_flag=True, help="Show defaults too.")
 @bootstrap_option
