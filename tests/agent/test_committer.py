@@ -20,7 +20,7 @@ from holdfast.errors import (
 from holdfast.records.walk import walk_valid
 from holdfast.store.footer import GroupOffsetCommitted, TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 
 TOPIC = UUID(int=1)
 KEY = PartitionKey(TOPIC, 0)
@@ -35,7 +35,7 @@ class Node:
 
     def reopen(self) -> None:
         self.plane = FaultyPlane(self._directory / "control.db")
-        self.store = FaultyStore(self._directory)
+        self.store = faulty_store(self._directory)
         self.committer = Committer(
             plane=self.plane, stores=StoreSet([self.store], append_seconds_max=10), now_ms=lambda: NOW_MS
         )

@@ -10,18 +10,19 @@ import pytest
 
 from holdfast.agent import connection as connection_module
 from holdfast.agent.agent import Agent, stop
+from holdfast.store.faulty import FaultyStore
 from tests.agent import raw, requests
 from tests.agent.batches import batch
-from tests.agent.faults import FaultyStore
+from tests.agent.faults import faulty_store
 from tests.agent.serving import SECONDS_MAX, AsyncRawClient, serving
 
 Scenario = Callable[[Agent, AsyncRawClient], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
-def faulty_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def faulty_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every agent here stores through the store whose appends a test can hold up."""
-    monkeypatch.setattr("holdfast.agent.cluster.LocalStore", FaultyStore)
+    monkeypatch.setattr("holdfast.agent.cluster.LocalStore", faulty_store)
 
 
 def run(data: Path, scenario: Scenario, **settings: Any) -> None:
@@ -34,7 +35,7 @@ def run(data: Path, scenario: Scenario, **settings: Any) -> None:
             try:
                 await scenario(agent, client)
             finally:
-                store_of(agent).gate.set()
+                store_of(agent).release()
                 await client.close()
 
     asyncio.run(main())
@@ -54,7 +55,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def hold_up_commits(agent: Agent, client: AsyncRawClient) -> None:
     """Send a batch whose commit waits at the store's closed gate: it is answered first, at offset 0."""
-    store_of(agent).gate.clear()
+    store_of(agent).hang()
     client.writer.write(raw.encode(requests.produce("t", {0: batch(b"first")})))
     await until(store_of(agent).waits.is_set)
 
@@ -140,7 +141,7 @@ def test_answers_keep_the_order_of_requests(tmp_path: Path) -> None:
         ask = requests.metadata("t")
         client.writer.write(raw.encode(ask, 2))
         await asyncio.sleep(0.05)
-        store_of(agent).gate.set()
+        store_of(agent).release()
         first = await client.receive(requests.produce("t", {}))
         assert (first.header.correlation_id, base_offset(first)) == (1, 0)
         assert (await client.receive(ask)).header.correlation_id == 2
@@ -157,7 +158,7 @@ def test_refusal_waits_behind_a_batch_under_way(tmp_path: Path) -> None:
         client.writer.write(raw.encode(refused, 2))
         (connection,) = agent.connections
         await until(lambda: len(connection._answers) == 2)
-        store_of(agent).gate.set()
+        store_of(agent).release()
         assert (await client.receive(refused)).header.correlation_id == 1
         answer = await client.receive(refused)
         assert answer.header.correlation_id == 2
@@ -175,7 +176,7 @@ def test_client_that_pipelines_sees_its_own_writes(tmp_path: Path) -> None:
         client.writer.write(raw.encode(ask, 2))
         (connection,) = agent.connections
         await until(lambda: len(connection._waiting) == 1)
-        store_of(agent).gate.set()
+        store_of(agent).release()
         await client.receive(requests.produce("t", {}))
         assert (await client.receive(ask)).topics[0].partitions[0].offset == 1
 
@@ -191,7 +192,7 @@ def test_pipelined_produce_requests_share_a_commit(tmp_path: Path) -> None:
         message = requests.produce("t", {0: batch(b"more")})
         client.writer.write(b"".join(raw.encode(message, number) for number in range(2, 12)))
         await until(lambda: agent.commits.queued_writes == 10)
-        store_of(agent).gate.set()
+        store_of(agent).release()
         answers = [await client.receive(message) for _ in range(11)]
         assert [base_offset(answer) for answer in answers] == list(range(11))
         assert len(store_of(agent).durable) == frames + 2
@@ -207,7 +208,7 @@ def test_fetch_sees_only_what_is_durable(tmp_path: Path) -> None:
         other = await AsyncRawClient.connect(agent.port)
         found = (await other.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]
         assert (found.high_watermark, found.records or b"") == (0, b"")
-        store_of(agent).gate.set()
+        store_of(agent).release()
         await client.receive(requests.produce("t", {}))
         found = (await other.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]
         assert found.high_watermark == 1
@@ -229,7 +230,7 @@ def test_full_commit_queue_stops_the_reading_and_room_resumes_it(tmp_path: Path)
         assert not agent.commits.has_room
         held = agent.commits.queued_bytes + connection._waiting_bytes
         assert held < 1_000_000 + connection_module.BYTES_WAITING_MAX + 3 * value_bytes
-        store_of(agent).gate.set()
+        store_of(agent).release()
         answers = [await client.receive(message) for _ in range(count + 1)]
         assert [base_offset(answer) for answer in answers] == list(range(count + 1))
         assert connection._reading
@@ -248,7 +249,7 @@ def test_answers_that_are_due_are_bounded(tmp_path: Path) -> None:
         (connection,) = agent.connections
         await until(lambda: not connection._reading)
         assert len(connection._answers) == connection_module.ANSWERS_DUE_MAX
-        store_of(agent).gate.set()
+        store_of(agent).release()
         answers = [await client.receive(message) for _ in range(count + 1)]
         assert [base_offset(answer) for answer in answers] == list(range(count + 1))
 
@@ -302,7 +303,7 @@ def test_batch_of_a_lost_connection_is_still_stored(tmp_path: Path) -> None:
         other.writer.write(raw.encode(requests.produce("t", {0: batch(b"lost")})))
         await until(lambda: agent.commits.queued_writes == 1)
         await other.close()
-        store_of(agent).gate.set()
+        store_of(agent).release()
         await client.receive(requests.produce("t", {}))
         assert base_offset(await client.call(requests.produce("t", {0: batch(b"next")}))) == 2
 
@@ -335,7 +336,7 @@ def test_stop_answers_what_has_arrived_and_reads_no_more(tmp_path: Path) -> None
             stopping = asyncio.create_task(stop([agent]))
             await until(lambda: agent.waiters.is_closed)
             client.writer.write(raw.encode(requests.produce("t", {0: batch(b"too late")}), 2))
-            store_of(agent).gate.set()
+            store_of(agent).release()
             await stopping
             answer = await client.receive(requests.produce("t", {}))
             assert base_offset(answer) == 0
@@ -343,3 +344,18 @@ def test_stop_answers_what_has_arrived_and_reads_no_more(tmp_path: Path) -> None
             await client.close()
 
     asyncio.run(main())
+
+
+def test_a_fetch_whose_store_fails_to_read_can_be_repeated(tmp_path: Path) -> None:
+    """KAFKA_STORAGE_ERROR, which clients try again, and the records once the store reads again."""
+
+    async def scenario(agent: Agent, client: AsyncRawClient) -> None:
+        await client.call(requests.produce("t", {0: batch(b"kept")}))
+        store_of(agent).fail_reads = 1
+        failed = (await client.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]
+        assert (failed.error_code, failed.records or b"") == (56, b"")
+        found = (await client.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]
+        assert found.error_code == 0
+        assert b"kept" in bytes(found.records)
+
+    run(tmp_path, scenario)

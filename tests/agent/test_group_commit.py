@@ -19,7 +19,7 @@ from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, 
 from holdfast.errors import StorageUnavailable
 from holdfast.store.footer import TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 
 KEY = PartitionKey(UUID(int=1), 0)
 
@@ -29,7 +29,7 @@ class Node:
 
     def __init__(self, directory: Path) -> None:
         self.plane = FaultyPlane(directory / "control.db")
-        self.store = FaultyStore(directory)
+        self.store = faulty_store(directory)
         stores = StoreSet([self.store], append_seconds_max=10)
         committer = Committer(plane=self.plane, stores=stores, now_ms=lambda: NOW_MS)
         committer.recover()
@@ -52,7 +52,7 @@ def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
             await node.commits.submit(CreateTopic(TopicCreated("t", KEY.topic_id, [[1]], {})))
             await scenario(node)
         finally:
-            node.store.gate.set()
+            node.store.release()
             await node.commits.stop()
             node.store.close()
             node.plane.close()
@@ -71,7 +71,7 @@ def offset(written: object) -> int:
 
 async def hold_up(node: Node) -> "asyncio.Future[object]":
     """A write whose commit waits at the store's closed gate."""
-    node.store.gate.clear()
+    node.store.hang()
     first = node.commits.submit(append(b"first"))
     while not node.store.waits.is_set():
         await asyncio.sleep(0.001)
@@ -101,7 +101,7 @@ def test_frames_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         frames = len(node.store.durable)
         sizes = (100, 100, 2000, 100, 700, 700)
         futures = [first, *(node.commits.submit(append(bytes(size))) for size in sizes)]
-        node.store.gate.set()
+        node.store.release()
         assert [offset(await future) for future in futures] == list(range(7))
         assert len(node.store.durable) - frames == 5
 
@@ -173,7 +173,7 @@ def test_bug_in_one_answer_costs_nobody_else_theirs(tmp_path: Path, caplog: pyte
         await hold_up(node)
         node.commits.submit_to(append(b"a"), fail)
         second = node.commits.submit(append(b"b"))
-        node.store.gate.set()
+        node.store.release()
         assert offset(await second) == 2
 
     run(tmp_path, scenario)
@@ -189,7 +189,7 @@ def test_room_is_announced_when_the_queue_drains(tmp_path: Path) -> None:
         last = node.commits.submit(append(bytes(2000)))
         assert not node.commits.has_room
         node.commits.call_when_room(lambda: calls.append(node.commits.has_room))
-        node.store.gate.set()
+        node.store.release()
         await last
         await node.commits.submit(append(b"x"))
         assert calls == [True]
@@ -206,7 +206,7 @@ def test_stop_commits_what_is_queued_and_refuses_the_rest(tmp_path: Path) -> Non
         stopping = asyncio.create_task(node.commits.stop())
         await asyncio.sleep(0)
         late = node.commits.submit(append(b"late"))
-        node.store.gate.set()
+        node.store.release()
         await stopping
         assert (offset(await first), offset(await second)) == (0, 1)
         with pytest.raises(StorageUnavailable, match="shutting down"):

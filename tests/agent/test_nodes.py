@@ -21,9 +21,11 @@ from holdfast.errors import (
     StoreFailed,
 )
 from holdfast.records.walk import walk_valid
+from holdfast.store.faulty import FaultyStore
 from holdfast.store.footer import TopicCreated
+from holdfast.store.local import LocalStore
 from tests.agent.batches import NOW_MS, batch, view
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 
 TOPIC = UUID(int=1)
 WIDE = PartitionKey(TOPIC, 0)
@@ -42,7 +44,7 @@ class Trio:
 
     def reopen(self) -> None:
         self.plane = FaultyPlane(self._directory / "control.db")
-        self.stores = {n: FaultyStore(self._directory / str(n), store=n) for n in (1, 2, 3)}
+        self.stores = {n: faulty_store(self._directory / str(n), store=n) for n in (1, 2, 3)}
         self._set = StoreSet(self.stores.values(), append_seconds_max=self.append_seconds_max)
         self.committer = Committer(plane=self.plane, stores=self._set, now_ms=lambda: NOW_MS)
         self.committer.recover()
@@ -151,15 +153,40 @@ def test_no_store_leaves_when_all_fail(trio: Trio) -> None:
     assert trio.values(1) == trio.values(2) == trio.values(3) == [0]
 
 
+def test_a_store_that_turns_read_only_leaves(trio: Trio) -> None:
+    """What it has may still be read; if all turn read-only, none leaves, and writes go on when that is over."""
+    trio.append(b"a")
+    trio.stores[3].is_read_only = True
+    assert offset_of(trio.append(b"b")) == 1
+    assert trio.plane.find_in_sync() == {1, 2}
+    trio.stores[1].is_read_only = trio.stores[2].is_read_only = True
+    assert isinstance(trio.append(b"refused"), StorageUnavailable)
+    assert trio.plane.find_in_sync() == {1, 2}
+    assert trio.values(1) == [0, 1]
+    trio.stores[1].is_read_only = trio.stores[2].is_read_only = False
+    assert offset_of(trio.append(b"c")) == 2
+
+
+def test_a_frame_that_failed_late_on_all_stores_does_not_come_back(trio: Trio) -> None:
+    """It is durable everywhere and refused to the client; the next frame has its number and voids it."""
+    for store in trio.stores.values():
+        store.fail_after_appends = 1
+    assert isinstance(trio.append(b"refused"), StorageUnavailable)
+    assert offset_of(trio.append(b"taken")) == 0
+    trio.lose_control_plane()
+    assert trio.plane.find_in_sync() == {1, 2, 3}
+    assert [trio.values(n) for n in (1, 2, 3)] == [[0]] * 3
+
+
 @pytest.mark.timeout(20)
 def test_a_store_that_hangs_is_not_waited_for(trio: Trio) -> None:
     """Past its deadline it is lost; what it writes afterwards disturbs nobody."""
     trio.append_seconds_max = 0.2
     trio.restart()
-    trio.stores[2].gate.clear()
+    trio.stores[2].hang()
     assert offset_of(trio.append(b"a")) == 0
     assert trio.plane.find_in_sync() == {1, 3}
-    trio.stores[2].gate.set()
+    trio.stores[2].release()
     assert offset_of(trio.append(b"b")) == 1
     trio.restart()
     assert trio.values(1) == trio.values(3) == [0, 1]
@@ -170,9 +197,9 @@ def test_a_late_write_of_a_failed_frame_is_void(trio: Trio) -> None:
     trio.append_seconds_max = 0.2
     trio.restart()
     trio.stores[1].fail_appends = trio.stores[3].fail_appends = 1
-    trio.stores[2].gate.clear()
+    trio.stores[2].hang()
     assert isinstance(trio.append(b"late"), StorageUnavailable)
-    trio.stores[2].gate.set()
+    trio.stores[2].release()
     trio._set._append_seconds_max = 10.0
     assert offset_of(trio.append(b"in time")) == 0
     assert trio.stores[2].durable[-2:] == [2, 2], "frame 2 was written twice"
@@ -291,7 +318,8 @@ def test_writes_to_the_stores_run_side_by_side(trio: Trio) -> None:
 
 
 def _journal(store: FaultyStore) -> Path:
-    return sorted(store._directory.iterdir())[-1]
+    assert isinstance(store.wrapped, LocalStore)
+    return sorted(store.wrapped._directory.iterdir())[-1]
 
 
 def _size(store: FaultyStore) -> int:

@@ -26,7 +26,7 @@ from holdfast.agent.writes import (
 from holdfast.errors import UnknownTopicOrPartition
 from holdfast.store.footer import GroupOffsetCommitted, TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 
 OLD, NEW, OTHER = (PartitionKey(UUID(int=number), 0) for number in (1, 2, 3))
 
@@ -40,7 +40,7 @@ class Node:
 
     def open(self) -> None:
         self.plane = FaultyPlane(self._directory / "control.db")
-        self.store = FaultyStore(self._directory)
+        self.store = faulty_store(self._directory)
         self.committer = Committer(
             plane=self.plane, stores=StoreSet([self.store], append_seconds_max=10), now_ms=lambda: NOW_MS
         )
@@ -164,11 +164,11 @@ def test_batch_in_flight_while_its_topic_is_deleted_and_made_again(tmp_path: Pat
             node.committer, queue_bytes_max=1 << 20, on_committed=lambda committed: None, counters=Counters()
         )
         commits.start()
-        node.store.gate.clear()
+        node.store.hang()
         deleted = commits.submit(DeleteTopic(OLD.topic_id))
         assert await asyncio.to_thread(node.store.waits.wait, 20)
         made, late = commits.submit(create(NEW)), commits.submit(append(OLD, b"late"))
-        node.store.gate.set()
+        node.store.release()
         await deleted
         await made
         with pytest.raises(UnknownTopicOrPartition):

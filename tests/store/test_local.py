@@ -44,19 +44,6 @@ def _fail(monkeypatch: pytest.MonkeyPatch, function: str, code: int) -> None:
     monkeypatch.setattr(os, function, failing)
 
 
-def test_frames_come_back_in_order(open_store: Open) -> None:
-    """A store opened anew replays what was appended, from the start or a checkpoint, and goes on."""
-    store = open_store()
-    assert list(store.replay(None)) == []
-    written = [_append(store, number) for number in (1, 2, 3)]
-    store.close()
-    again = open_store()
-    assert list(again.replay(None)) == written
-    assert list(again.replay(written[1].checkpoint)) == written[2:]
-    fourth = _append(again, 4)
-    assert list(open_store().replay(written[2].checkpoint)) == [fourth]
-
-
 def test_bytes_are_read_back(open_store: Open) -> None:
     """`read` gives the body's bytes, and says so if they are not there."""
     store = open_store()
