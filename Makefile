@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
+# A minute of random schedules for the model after the crashes of `make soak`.
+EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kafka kafka compat demo bench bench-log bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
+.PHONY: help setup check test soak test-kafka kafka compat demo bench bench-log bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +35,10 @@ check: setup ## ruff, mypy --strict and the import contracts
 
 test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 	$(BIN)/pytest -q
+
+soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
+	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py

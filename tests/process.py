@@ -5,7 +5,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Protocol
 
@@ -25,9 +24,17 @@ class Broker(Protocol):
 class HoldfastProcess:
     """`holdfast up` on one data directory; may be started again after a stop or a kill."""
 
-    def __init__(self, data: Path, *options: str, port: int = 0, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        port: int = 0,
+        log: Path | None = None,
+        keeps_ports: bool = False,
+    ) -> None:
         self.data = data
         self.port = port
+        self._keeps_ports = keeps_ports
         self.announcement = ""
         self._options = options
         self._process: subprocess.Popen[str] | None = None
@@ -51,6 +58,11 @@ class HoldfastProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started and neither stopped nor killed since."""
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         """The process id."""
         assert self._process is not None
@@ -64,9 +76,16 @@ class HoldfastProcess:
     def start(self) -> None:
         """Start it and wait until it has said that it listens.
 
-        A restart keeps the port of a single node; several would need the ports behind it, which may be taken.
+        A restart keeps the port of a single node; several would need the ports behind it, which may be taken. With
+        `keeps_ports` whoever chose the port has seen to that.
         """
-        listen = f"127.0.0.1:{0 if self._has_several_nodes else self.port}"
+        self.spawn()
+        self._await_announcement()
+
+    def spawn(self) -> None:
+        """Start it and do not wait."""
+        is_free_to_choose = self._has_several_nodes and not self._keeps_ports
+        listen = f"127.0.0.1:{0 if is_free_to_choose else self.port}"
         command = [sys.executable, "-m", "holdfast", "up", "--data", str(self.data), "--listen", listen]
         if "--config" not in self._options:
             # Records of these tests bear fixed times of years ago: no round of retention may come in between.
@@ -81,9 +100,11 @@ class HoldfastProcess:
                 text=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
+
+    def _await_announcement(self) -> None:
+        assert self._process is not None
         assert self._process.stdout is not None
-        deadline = time.monotonic() + START_SECONDS_MAX
-        readable, _, _ = select.select([self._process.stdout], [], [], deadline - time.monotonic())
+        readable, _, _ = select.select([self._process.stdout], [], [], START_SECONDS_MAX)
         self.announcement = self._process.stdout.readline() if readable else ""
         if "listening on" not in self.announcement:
             self.kill()

@@ -1,16 +1,10 @@
-"""SIGKILL, torn tails, lost and stale control planes: nothing acknowledged is lost, nothing unsent appears."""
+"""Torn tails, damaged journals, lost and stale control planes, one at a time; `tests/soak` has them under load."""
 
 import random
 import shutil
-import threading
-import time
-from collections import Counter
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
 
 from tests.agent import requests
@@ -18,141 +12,8 @@ from tests.agent.batches import batch
 from tests.agent.raw import InitProducerIdRequest, RawClient
 from tests.process import HoldfastProcess
 
-SECONDS_MAX = 30.0
 SEED = 20_240_607
-KILLS = 5
 TOPIC = "t"
-PARTITIONS = 2
-
-
-@dataclass
-class History:
-    """What one producer did: everything sent, and the place of everything acknowledged."""
-
-    partition: int
-    idempotent: bool
-    sent: list[bytes] = field(default_factory=list)
-    acknowledged: dict[bytes, int] = field(default_factory=dict)
-
-
-class Load:
-    """A librdkafka producer that sends numbered records until it is told to stop."""
-
-    def __init__(self, bootstrap: str, name: str, *, partition: int, idempotent: bool) -> None:
-        self.history = History(partition, idempotent)
-        self._name = name
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": idempotent,
-                "linger.ms": 1,
-                "reconnect.backoff.max.ms": 100,
-                "retry.backoff.ms": 20,
-                "retry.backoff.max.ms": 50,
-                "message.timeout.ms": 60_000,
-                "log_level": 0,
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def finish(self) -> History:
-        """Stop sending and wait until everything sent is acknowledged or has failed."""
-        self._stop.set()
-        self._thread.join(SECONDS_MAX)
-        assert self._producer.flush(SECONDS_MAX) == 0
-        return self.history
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            value = f"{self._name}-{len(self.history.sent)}".encode()
-            self.history.sent.append(value)
-            try:
-                self._producer.produce(
-                    TOPIC, value, partition=self.history.partition, on_delivery=self._delivered
-                )
-            except BufferError:
-                self.history.sent.pop()
-            self._producer.poll(0.001)
-
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is None:
-            self.history.acknowledged[message.value()] = message.offset()
-
-
-def read_all(bootstrap: str, partition: int) -> list[bytes]:
-    """The values of a partition from offset 0 to its end, without a hole."""
-    place = confluent_kafka.TopicPartition(TOPIC, partition, 0)
-    config = {"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False}
-    with closing(confluent_kafka.Consumer(config)) as consumer:
-        _, end = consumer.get_watermark_offsets(place, SECONDS_MAX)
-        consumer.assign([place])
-        values: list[bytes] = []
-        deadline = time.monotonic() + SECONDS_MAX
-        while len(values) < end and time.monotonic() < deadline:
-            for message in consumer.consume(10_000, timeout=0.5):
-                assert message.error() is None, message.error()
-                assert message.offset() == len(values)
-                values.append(message.value())
-    assert len(values) == end
-    return values
-
-
-def check(history: History, log: list[bytes], name: str) -> None:
-    """Acknowledged records are where they were said to be; an idempotent producer's once and in order."""
-    mine = [value for value in log if value.startswith(name.encode() + b"-")]
-    for value, offset in history.acknowledged.items():
-        assert log[offset] == value
-    assert set(mine) <= set(history.sent)
-    if history.idempotent:
-        assert max(Counter(mine).values(), default=1) == 1
-        assert mine == history.sent[: len(mine)]
-
-
-def acknowledged(loads: list[Load]) -> int:
-    return sum(len(load.history.acknowledged) for load in loads)
-
-
-def wait_for(loads: list[Load], more: int) -> None:
-    """Wait until so many more records are acknowledged."""
-    goal = acknowledged(loads) + more
-    deadline = time.monotonic() + SECONDS_MAX
-    while acknowledged(loads) < goal:
-        assert time.monotonic() < deadline, "producers are stuck"
-        time.sleep(0.002)
-
-
-def test_kill_under_load_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    """Killed at random moments and started again under two kinds of producers on two partitions."""
-    chance = random.Random(SEED)
-    with HoldfastProcess(tmp_path / "data", "--partitions", str(PARTITIONS)) as process:
-        loads = {
-            f"p{partition}-{'once' if idempotent else 'plain'}": Load(
-                process.bootstrap,
-                f"p{partition}-{'once' if idempotent else 'plain'}",
-                partition=partition,
-                idempotent=idempotent,
-            )
-            for partition in range(PARTITIONS)
-            for idempotent in (True, False)
-        }
-        for load in loads.values():
-            load.start()
-        for _ in range(KILLS):
-            wait_for(list(loads.values()), more=chance.randrange(50, 2000))
-            process.kill()
-            process.start()
-        wait_for(list(loads.values()), more=100)
-        histories = {name: load.finish() for name, load in loads.items()}
-        logs = [read_all(process.bootstrap, partition) for partition in range(PARTITIONS)]
-        for name, history in histories.items():
-            check(history, logs[history.partition], name)
-        sent = {value for history in histories.values() for value in history.sent}
-        assert {value for log in logs for value in log} <= sent, "nothing that was never sent"
-        assert process.log == "", "a crash is nothing to complain about"
 
 
 class Session:

@@ -1,0 +1,1 @@
+"""Random crashes under load, for as long as one likes: `make soak`."""

@@ -1,0 +1,67 @@
+"""What one seed stands for: the process, who uses it, when it is killed and what becomes of its files."""
+
+from dataclasses import dataclass
+from random import Random
+
+from soak.disk import Fault, draw_faults
+from soak.workload import Setting, Spec
+from soak.workloads import WORKLOADS
+
+KILLS_MAX = 4
+PARTITIONS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """One crash: when it comes, what it does to the files, and starts that do not come to their end either."""
+
+    after_acknowledged: int
+    pause_ms: int
+    """Counted from there: acknowledgements alone would favour the moment after a commit."""
+    faults: tuple[Fault, ...]
+    starts_killed_after_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One round, drawn from its seed alone."""
+
+    seed: int
+    setting: Setting
+    kills: tuple[Kill, ...]
+    specs: tuple[Spec, ...]
+    rebuilds_at_end: bool
+    """Whether the log is read a second time, from a control plane that is made anew."""
+
+    def lines(self) -> list[str]:
+        """For people who look into a failure."""
+        nodes, partitions = self.setting.nodes, self.setting.partitions
+        return [f"{nodes} nodes, {partitions} partitions", *map(str, self.specs), *map(str, self.kills)]
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed, always the same."""
+    chance = Random(f"{seed}/plan")
+    setting = Setting(nodes=chance.choice([1, 1, 3]), partitions=chance.randrange(1, PARTITIONS_MAX + 1))
+    kills = tuple(_draw_kill(chance, setting) for _ in range(chance.randrange(1, KILLS_MAX + 1)))
+    specs: list[Spec] = []
+    for name, draw_specs in WORKLOADS.items():
+        specs += draw_specs(Random(f"{seed}/{name}"), setting)
+    return Plan(
+        seed=seed,
+        setting=setting,
+        kills=kills,
+        specs=tuple(specs),
+        rebuilds_at_end=chance.random() < 0.3,
+    )
+
+
+def _draw_kill(chance: Random, setting: Setting) -> Kill:
+    return Kill(
+        after_acknowledged=chance.choice([1, chance.randrange(1, 100), chance.randrange(1, 1500)]),
+        pause_ms=chance.choice([0, chance.randrange(20), chance.randrange(100)]),
+        faults=draw_faults(chance, setting.nodes),
+        starts_killed_after_ms=tuple(
+            chance.randrange(100, 1000) for _ in range(chance.choice([0, 0, 0, 1, 2]))
+        ),
+    )

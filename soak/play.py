@@ -1,0 +1,201 @@
+"""One round: load, kills, damage, restarts, and then every history is held against the log."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import LATEST, list_offsets
+from holdfast.client.reader import OffsetRange, read_range
+from holdfast.client.topics import create_topic
+from holdfast.errors import HoldfastError
+from holdfast.records.build import read_records
+from soak import checker
+from soak.disk import strike_all
+from soak.history import LogRecord, Violation
+from soak.plan import Kill, Plan
+from soak.server import Server
+from soak.workload import PATIENCE_SECONDS, TOPIC, Workload
+from soak.workloads.produce import Producer
+
+STUCK = "stuck"
+START = "start"
+COMPLAINT = "complaint"
+REBUILT = "rebuilt"
+ACKNOWLEDGED_AT_END = 50
+WAIT_SECONDS = 0.002
+
+ReplicaLogs = dict[int, dict[int, list[LogRecord]]]
+"""Partition, then node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What came of a round."""
+
+    plan: Plan
+    acknowledged: int
+    records: int
+    seconds: float
+    violations: Sequence[Violation]
+
+
+class Failed(Exception):
+    """The round cannot go on; the violation says why."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(what)
+        self.violation = Violation(rule, what)
+
+
+def run(plan: Plan, directory: Path) -> Report:
+    """Play a plan in a directory that does not exist yet."""
+    begun = time.monotonic()
+    server = Server(directory, nodes=plan.setting.nodes)
+    workloads: list[Workload] = []
+    logs: ReplicaLogs = {}
+    violations: list[Violation] = []
+    try:
+        try:
+            _start(server)
+            _create_topic(server.bootstrap, plan)
+            _load_and_kill(plan, server, workloads)
+        finally:
+            # Threads end whatever happened; a server that is down costs them their patience, no more.
+            for workload in workloads:
+                workload.finish()
+        logs = read_logs(server.bootstrap)
+        violations += check(plan, workloads, logs)
+        if plan.rebuilds_at_end:
+            violations += _check_rebuilt(server, logs)
+        violations += _check_end(server)
+    except Failed as failed:
+        violations.append(failed.violation)
+    finally:
+        if server.process.is_running:
+            server.process.kill()
+    return Report(
+        plan=plan,
+        acknowledged=_acknowledged(workloads),
+        records=sum(len(log) for by_node in logs.values() for log in list(by_node.values())[:1]),
+        seconds=time.monotonic() - begun,
+        violations=violations,
+    )
+
+
+def check(plan: Plan, workloads: Iterable[Workload], logs: ReplicaLogs) -> list[Violation]:
+    """Every workload's own rules, and those that need all of them."""
+    workloads = list(workloads)
+    first = {partition: next(iter(by_node.values())) for partition, by_node in logs.items()}
+    found: list[Violation] = []
+    for workload in workloads:
+        found += workload.check(first)
+    producers = [workload.history for workload in workloads if isinstance(workload, Producer)]
+    for partition, log in first.items():
+        found += checker.check_offsets(log)
+        found += checker.check_sent([each for each in producers if each.partition == partition], log)
+        found += checker.check_replicas(logs[partition], partition)
+        if len(logs[partition]) < min(3, plan.setting.nodes):
+            found.append(
+                Violation(checker.REPLICAS, f"only nodes {list(logs[partition])} hold partition {partition}")
+            )
+    return found
+
+
+def read_logs(bootstrap: str) -> ReplicaLogs:
+    """Every partition from every replica in sync."""
+    with Cluster(bootstrap, patience_s=PATIENCE_SECONDS) as cluster:
+        try:
+            partitions = cluster.topic(TOPIC).partitions
+            ends = list_offsets(cluster, TOPIC, dict.fromkeys(partitions, LATEST))
+            return {
+                number: {node: _read(cluster, number, ends[number], node) for node in partition.in_sync}
+                for number, partition in partitions.items()
+            }
+        except HoldfastError as failure:
+            raise Failed(checker.LOST, f"the log cannot be read: {failure}") from failure
+
+
+def _read(cluster: Cluster, partition: int, end: int, node: int) -> list[LogRecord]:
+    wanted = OffsetRange(topic=TOPIC, partition=partition, start=0, end=end)
+    log = []
+    for chunk in read_range(cluster, wanted, node_id=node):
+        for batch in chunk.batches:
+            for record in read_records(batch):
+                assert record.offset is not None
+                log.append(LogRecord(record.offset, bytes(record.value or b"")))
+    return log
+
+
+def _create_topic(bootstrap: str, plan: Plan) -> None:
+    with Cluster(bootstrap, patience_s=PATIENCE_SECONDS) as cluster:
+        create_topic(
+            cluster,
+            TOPIC,
+            partitions=plan.setting.partitions,
+            replication_factor=min(3, plan.setting.nodes),
+        )
+
+
+def _load_and_kill(plan: Plan, server: Server, workloads: list[Workload]) -> None:
+    for number, kill in enumerate((*plan.kills, None)):
+        for spec in plan.specs:
+            if spec.from_start == number:
+                workloads.append(spec.build(server.bootstrap))
+                workloads[-1].start()
+        if kill is None:
+            _await_progress(workloads, ACKNOWLEDGED_AT_END)
+        else:
+            _await_progress(workloads, kill.after_acknowledged)
+            _crash(server, kill)
+
+
+def _crash(server: Server, kill: Kill) -> None:
+    time.sleep(kill.pause_ms / 1000)
+    server.kill()
+    strike_all(kill.faults, server.disk)
+    for after_ms in kill.starts_killed_after_ms:
+        server.start_and_kill(after_ms)
+    _start(server)
+
+
+def _start(server: Server) -> None:
+    try:
+        server.process.start()
+    except AssertionError as failure:
+        raise Failed(START, str(failure)) from failure
+
+
+def _await_progress(workloads: Sequence[Workload], more: int) -> None:
+    goal = _acknowledged(workloads) + more
+    _await(lambda: _acknowledged(workloads) >= goal, f"{more} more acknowledgements")
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(STUCK, f"no {what} within {PATIENCE_SECONDS:g} s")
+        time.sleep(WAIT_SECONDS)
+
+
+def _acknowledged(workloads: Iterable[Workload]) -> int:
+    return sum(workload.acknowledged for workload in workloads)
+
+
+def _check_rebuilt(server: Server, logs: ReplicaLogs) -> list[Violation]:
+    """The journals alone say all that the control plane said."""
+    server.kill()
+    server.disk.remove_control_plane()
+    _start(server)
+    if read_logs(server.bootstrap) == logs:
+        return []
+    return [Violation(REBUILT, "a control plane made anew shows another log")]
+
+
+def _check_end(server: Server) -> list[Violation]:
+    """It stops when asked, and a crash was nothing to complain about."""
+    code = server.process.stop()
+    found = [Violation(COMPLAINT, f"exit code {code} after SIGTERM")] if code else []
+    return found + [Violation(COMPLAINT, line) for line in server.process.log.splitlines()[:10]]

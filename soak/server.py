@@ -1,0 +1,64 @@
+"""The process that is killed: it keeps its ports and its directory, so that clients find it again."""
+
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+from soak.disk import Disk
+from tests.process import HoldfastProcess
+
+# Below the range from which the system takes the ports of outgoing connections: a restart finds them free.
+PORT_FIRST = 15_000
+PORT_LAST = 30_000
+
+SETTINGS = """\
+expire_seconds = 86400
+# A machine that is busy with something else must not look like a store that hangs.
+store_seconds_max = 60
+"""
+
+
+class Server:
+    """`holdfast up` on a directory of its own."""
+
+    def __init__(self, directory: Path, *, nodes: int) -> None:
+        directory.mkdir(parents=True)
+        settings = directory / "settings.toml"
+        settings.write_text(SETTINGS)
+        port = free_ports(nodes)
+        self.disk = Disk(directory / "data", directory / "copies", nodes=nodes)
+        self.bootstrap = ",".join(f"127.0.0.1:{port + node}" for node in range(nodes))
+        self.process = HoldfastProcess(
+            directory / "data",
+            *("--nodes", str(nodes), "--config", str(settings)),
+            port=port,
+            keeps_ports=True,
+        )
+
+    def kill(self) -> None:
+        """SIGKILL, and a copy of the control plane that it leaves."""
+        self.process.kill()
+        self.disk.copy_control_plane()
+
+    def start_and_kill(self, after_ms: int) -> None:
+        """A start that is killed on its way, or just after."""
+        self.process.spawn()
+        time.sleep(after_ms / 1000)
+        self.kill()
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row that nobody listens on."""
+    chance = Random()
+    while True:
+        first = chance.randrange(PORT_FIRST, PORT_LAST)
+        with ExitStack() as sockets:
+            try:
+                for port in range(first, first + count):
+                    listener = sockets.enter_context(socket.socket())
+                    listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return first
