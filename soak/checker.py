@@ -18,7 +18,7 @@ REPLICAS = "replicas"
 POSITION = "position"
 
 NO_POSITION = -1
-SHOWN_BYTES = 40
+SHOWN_BYTES = 18
 
 EXPECTED_FAILURES = frozenset({"_TRANSPORT", "_MSG_TIMED_OUT", "_TIMED_OUT"})
 """What a crash may tell a producer that sends everything once: the connection broke, or stayed away too long."""

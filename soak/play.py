@@ -16,7 +16,7 @@ from soak.disk import strike_all
 from soak.history import LogRecord, Violation
 from soak.plan import Kill, Plan
 from soak.server import Server
-from soak.workload import PATIENCE_SECONDS, TOPIC, Workload
+from soak.workload import LAST_WORDS_SECONDS, PATIENCE_SECONDS, TOPIC, Workload
 from soak.workloads.produce import Producer
 
 STUCK = "stuck"
@@ -61,10 +61,10 @@ def run(plan: Plan, directory: Path) -> Report:
             _start(server)
             _create_topic(server.bootstrap, plan)
             _load_and_kill(plan, server, workloads)
-        finally:
-            # Threads end whatever happened; a server that is down costs them their patience, no more.
-            for workload in workloads:
-                workload.finish()
+        except Failed:
+            _finish(workloads, LAST_WORDS_SECONDS)
+            raise
+        _finish(workloads, PATIENCE_SECONDS)
         logs = read_logs(server.bootstrap)
         violations += check(plan, workloads, logs)
         if plan.rebuilds_at_end:
@@ -165,6 +165,11 @@ def _start(server: Server) -> None:
         server.process.start()
     except AssertionError as failure:
         raise Failed(START, str(failure)) from failure
+
+
+def _finish(workloads: Iterable[Workload], seconds_max: float) -> None:
+    for workload in workloads:
+        workload.finish(seconds_max)
 
 
 def _await_progress(workloads: Sequence[Workload], more: int) -> None:

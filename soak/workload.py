@@ -9,6 +9,8 @@ from soak.history import LogRecord, Violation
 TOPIC = "soak"
 PATIENCE_SECONDS = 60.0
 """How long anybody waits for a log that is back; the machine may be busy."""
+LAST_WORDS_SECONDS = 0.5
+"""How long anybody waits for a log that has failed."""
 
 Logs = Mapping[int, Sequence[LogRecord]]
 """Each partition of TOPIC from its first record to its last."""
@@ -34,8 +36,11 @@ class Workload(Protocol):
         """Begin; the log is up."""
         ...
 
-    def finish(self) -> None:
-        """Begin nothing more, and wait until everything begun is answered or has failed; the log is up."""
+    def finish(self, seconds_max: float) -> None:
+        """Begin nothing more, and wait until everything begun is answered or has failed.
+
+        The log is up, or has failed for good: then `seconds_max` is short, and nothing is checked.
+        """
         ...
 
     def check(self, logs: Logs) -> list[Violation]:

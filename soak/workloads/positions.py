@@ -48,17 +48,19 @@ class PositionCommitter:
         self._place = TopicPartition(TOPIC, spec.partition)
         # Nothing is tried again behind our back: the history must say what was sent.
         self._cluster = Cluster(bootstrap, patience_s=0, timeout=PATIENCE_SECONDS)
+        self._seconds_max = PATIENCE_SECONDS
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=spec.group)
+        self._thread = threading.Thread(target=self._run, name=spec.group, daemon=True)
 
     def start(self) -> None:
         """Begin to commit."""
         self._thread.start()
 
-    def finish(self) -> None:
+    def finish(self, seconds_max: float) -> None:
         """Commit no more, and read the position a last time."""
+        self._seconds_max = seconds_max
         self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join()
         self._find()
         self._cluster.close()
 
@@ -84,12 +86,12 @@ class PositionCommitter:
 
     def _find(self) -> None:
         """Ask until the log is back."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        begun = time.monotonic()
         while True:
             try:
                 positions = fetch_group_offsets(self._cluster, self.history.group)
             except HoldfastError as failure:
-                if time.monotonic() > deadline:
+                if time.monotonic() - begun > self._seconds_max:
                     self.errors.append(f"the position of {self.history.group} cannot be read: {failure}")
                     return
                 time.sleep(RETRY_SECONDS)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -66,7 +67,7 @@ class Producer:
         self._spec = spec
         self._producer = confluent_kafka.Producer(_config(spec, bootstrap))
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=spec.name)
+        self._thread = threading.Thread(target=self._run, name=spec.name, daemon=True)
 
     @property
     def acknowledged(self) -> int:
@@ -77,11 +78,12 @@ class Producer:
         """Begin to send."""
         self._thread.start()
 
-    def finish(self) -> None:
+    def finish(self, seconds_max: float) -> None:
         """Wait for every answer that still comes."""
         self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
-        self._producer.flush(PATIENCE_SECONDS)
+        self._thread.join()
+        with suppress(confluent_kafka.KafkaException):
+            self._producer.flush(seconds_max)
         for value in self.history.sent:
             if value not in self.history.acknowledged:
                 self.history.failed.setdefault(value, "no answer at all")
@@ -93,14 +95,18 @@ class Producer:
     def _run(self) -> None:
         values = self._values()
         while not self._stop.is_set():
-            self._producer.poll(POLL_SECONDS)
-            if len(self._producer) >= OUTSTANDING_MAX:
-                continue
-            value = next(values)
-            self.history.sent.append(value)
-            self._producer.produce(
-                TOPIC, value, partition=self._spec.partition, on_delivery=self._on_delivery
-            )
+            try:
+                self._producer.poll(POLL_SECONDS)
+                if len(self._producer) < OUTSTANDING_MAX:
+                    self._send(next(values))
+            except confluent_kafka.KafkaException as failure:
+                # After a fatal error, such as a sequence that the log refused, librdkafka takes nothing more.
+                self.history.failed.setdefault(self.history.sent[-1], failure.args[0].name())
+                return
+
+    def _send(self, value: bytes) -> None:
+        self.history.sent.append(value)
+        self._producer.produce(TOPIC, value, partition=self._spec.partition, on_delivery=self._on_delivery)
 
     def _values(self) -> Iterator[bytes]:
         chance = Random(self._spec.seed)

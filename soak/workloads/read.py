@@ -8,7 +8,7 @@ import confluent_kafka
 
 from soak import checker
 from soak.history import LogRecord, ReaderHistory, Violation
-from soak.workload import PATIENCE_SECONDS, TOPIC, Logs, Setting
+from soak.workload import TOPIC, Logs, Setting
 
 POLL_SECONDS = 0.1
 BATCH_MAX = 1_000
@@ -57,7 +57,7 @@ class Reader:
             [confluent_kafka.TopicPartition(TOPIC, partition, 0) for partition in range(spec.partitions)]
         )
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reader")
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
 
     @property
     def acknowledged(self) -> int:
@@ -68,10 +68,10 @@ class Reader:
         """Begin to read."""
         self._thread.start()
 
-    def finish(self) -> None:
+    def finish(self, seconds_max: float) -> None:
         """Read no more."""
         self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join()
         self._consumer.close()
 
     def check(self, logs: Logs) -> list[Violation]:
