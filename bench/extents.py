@@ -27,10 +27,8 @@ OFFSETS = 10
 FETCH_BYTES = 4_000
 TOPIC = UUID(int=1)
 GOAL = 0.5
-SEARCH_GOAL = 0.4
 """A search takes a statement more where the log is a level of spans higher; one that looked at every extent would
 be at 0.001."""
-SEARCHES = ("ListOffsets", "size")
 
 
 class Log:
@@ -115,7 +113,7 @@ def _compare(what: str, work: Work, short: Log, long: Log) -> Figure:
         unit="µs",
         baseline=round(statistics.median(turn[0] for turn in turns), 1),
         ratio=round(statistics.median(turn[0] / turn[1] for turn in turns), 2),
-        goal=SEARCH_GOAL if what.startswith(SEARCHES) else GOAL,
+        goal=GOAL,
     )
 
 

@@ -18,6 +18,8 @@ class Kill:
     after_acknowledged: int
     pause_ms: int
     """Counted from there: acknowledgements alone would favour the moment after a commit."""
+    is_at_write: bool
+    """Whether it waits for the journal to grow: then a frame is likely to be there that nobody was told about."""
     faults: tuple[Fault, ...]
     starts_killed_after_ms: tuple[int, ...]
 
@@ -60,6 +62,7 @@ def _draw_kill(chance: Random, setting: Setting) -> Kill:
     return Kill(
         after_acknowledged=chance.choice([1, chance.randrange(1, 100), chance.randrange(1, 1500)]),
         pause_ms=chance.choice([0, chance.randrange(20), chance.randrange(100)]),
+        is_at_write=chance.random() < 0.6,
         faults=draw_faults(chance, setting.nodes),
         starts_killed_after_ms=tuple(
             chance.randrange(100, 1000) for _ in range(chance.choice([0, 0, 0, 1, 2]))

@@ -153,6 +153,8 @@ def _load_and_kill(plan: Plan, server: Server, workloads: list[Workload]) -> Non
 
 def _crash(server: Server, kill: Kill) -> None:
     time.sleep(kill.pause_ms / 1000)
+    if kill.is_at_write:
+        server.await_write()
     server.kill()
     strike_all(kill.faults, server.disk)
     for after_ms in kill.starts_killed_after_ms:

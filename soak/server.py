@@ -13,6 +13,8 @@ from tests.process import HoldfastProcess
 PORT_FIRST = 15_000
 PORT_LAST = 30_000
 
+WRITE_SECONDS_MAX = 1.0
+
 SETTINGS = """\
 expire_seconds = 86400
 # A machine that is busy with something else must not look like a store that hangs.
@@ -41,6 +43,16 @@ class Server:
         """SIGKILL, and a copy of the control plane that it leaves."""
         self.process.kill()
         self.disk.copy_control_plane()
+
+    def await_write(self) -> None:
+        """Return as soon as a journal grows, which is before anybody can have been answered, or give up."""
+        file = self.disk.last_journal(1)
+        assert file is not None, "a topic was created"
+        size = file.stat().st_size
+        deadline = time.monotonic() + WRITE_SECONDS_MAX
+        # Without a pause: a frame is on its way for a millisecond.
+        while file.stat().st_size == size and time.monotonic() < deadline:
+            pass
 
     def start_and_kill(self, after_ms: int) -> None:
         """A start that is killed on its way, or just after."""

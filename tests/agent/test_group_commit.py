@@ -136,7 +136,7 @@ def test_what_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frame_
             append(bytes(80)),
         ]
         futures = [node.commits.submit(write) for write in writes]
-        node.store.gate.set()
+        node.store.release()
         answers = [await future for future in futures]
         assert planned == ["b", "d", "a", "c"]
         assert (offset(answers[1]), offset(answers[5])) == (1, 2), "each has its own answer"
