@@ -8,8 +8,8 @@ from holdfast.client.transactions import Identity, init_producer_id
 from tests.agent import raw, requests
 from tests.kafka.digest import codes
 from tests.kafka.peers import Peer
+from tests.kafka.questions.asking import Question
 from tests.kafka.talk import Talk
-from tests.kafka.transaction_questions import Question
 
 Rows = list[tuple[str, str]]
 """What was asked, and what was answered."""

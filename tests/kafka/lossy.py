@@ -4,6 +4,7 @@ from typing import Any
 
 from holdfast.client.cluster import Address, Cluster
 from holdfast.client.connection import Connection
+from holdfast.client.retry import Patience
 
 
 class LossyConnection(Connection):
@@ -30,6 +31,11 @@ class LossyCluster(Cluster):
         super().__init__(bootstrap)
         self.lose: set[int] = set()
         self.lost: list[int] = []
+        self.is_patient = True
+
+    def patience(self) -> Patience:
+        """None at all where a lost answer shall reach the caller."""
+        return super().patience() if self.is_patient else Patience(0)
 
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from holdfast.lab.kafka_broker import KafkaCluster
-from tests.kafka import transactional_data_questions as _more  # noqa: F401  its questions join the list
 from tests.kafka.answers import HEAD, Rows, comparable, run, table, versions_of, warm_up
 from tests.kafka.peers import Peer, Peers
-from tests.kafka.transaction_questions import QUESTIONS, Question
+from tests.kafka.questions import coordinate, end, initialize, produce, stage
+from tests.kafka.questions.asking import QUESTIONS, Question
 
 END_TXN = 26
+TV2_SINCE = 5
+"""The version of EndTxn."""
+SUBJECTS = (initialize, coordinate, end, produce, stage)
+"""Where the questions are: each module adds its own to the list."""
 
 DELIBERATE: dict[tuple[str, str], str] = {
     ("init_while_open_at_once", "first answer"): "aborts at once, where Kafka asks the client to come again",
@@ -44,7 +48,10 @@ class Answers:
 @pytest.fixture(scope="module")
 def kafka_answers(kafka_cluster: KafkaCluster, pytestconfig: pytest.Config) -> Iterator[Answers]:
     """Kafka's, written down at the end."""
-    answers = Answers(Peer("kafka", kafka_cluster.port(1)))
+    peer = Peer("kafka", kafka_cluster.port(1))
+    if versions_of(peer)[END_TXN][1] < TV2_SINCE:
+        pytest.skip("this Kafka has only the first generation")
+    answers = Answers(peer)
     yield answers
     tables = [
         table(each, answers.by_question[each.name]) for each in QUESTIONS if each.name in answers.by_question

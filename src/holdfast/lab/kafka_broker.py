@@ -55,7 +55,7 @@ class KafkaCluster:
     ) -> None:
         self.nodes: Final = range(1, nodes + 1)
         self._directory = directory.resolve()
-        self._java = _find_java()
+        self._java = find_java()
         self._jars = jars
         self._heap_mb = heap_mb
         self._log_level = log_level
@@ -212,7 +212,7 @@ class KafkaCluster:
         ]
         with (home / "broker.log").open("ab") as log:
             return subprocess.Popen(
-                [*_ends_with_us(), *java, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*ends_with_us(), *java, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def _brokers_seen_by(self, node: int) -> set[int]:
@@ -224,14 +224,15 @@ class KafkaCluster:
         return {broker.node_id for broker in answer.brokers}
 
 
-def _find_java() -> str:
+def find_java() -> str:
+    """JAVA_HOME's, else the first on the path."""
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
     if java is None:
         raise KafkaUnavailable("no java: install Java 17 or newer, or set JAVA_HOME to one")
     return java
 
 
-def _ends_with_us() -> list[str]:
+def ends_with_us() -> list[str]:
     """Have the kernel kill the child when the thread that started it is gone, be it by SIGKILL."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
