@@ -12,8 +12,8 @@ from holdfast.client.producer import Producer
 from holdfast.client.topics import create_topic
 from holdfast.lab.kafka_broker import find_release
 from holdfast.records.build import Record
+from tests.agent.reading import values
 from tests.kafka.copier import Copier
-from tests.kafka.reading import values
 
 COPIERS = 3
 KILLS = 2

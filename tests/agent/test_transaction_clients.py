@@ -1,4 +1,4 @@
-"""Our transactional producer in both generations of the protocol, against Apache Kafka and Holdfast."""
+"""Our transactional producer in both generations of the protocol, against Holdfast or Apache Kafka."""
 
 from collections.abc import Iterator
 
@@ -19,10 +19,10 @@ from holdfast.errors import (
     TransientRefusal,
 )
 from holdfast.records.build import Record
-from tests.kafka.answers import versions_of
-from tests.kafka.lossy import LossyCluster
-from tests.kafka.peers import Peer
-from tests.kafka.reading import values
+from tests.agent.lossy import LossyCluster
+from tests.agent.raw import ApiVersionsRequest, RawClient
+from tests.agent.reading import values
+from tests.process import Broker
 
 PARTITIONS = 2
 GENERATIONS = {"TV1": TV1, "TV2": TV2}
@@ -37,6 +37,21 @@ ANSWERED_IN = {
     "TxnOffsetCommit": (28, TRANSACTIONS),
 }
 """By request: its API key, and how many of its answers the test of lost ones loses."""
+
+
+@pytest.fixture
+def transactional(broker: Broker) -> str:
+    """The address of a broker that serves transactions."""
+    if END_TXN not in offered_by(broker.bootstrap):
+        pytest.skip("Holdfast does not serve transactions yet")
+    return broker.bootstrap
+
+
+def offered_by(bootstrap: str) -> dict[int, int]:
+    """The newest version of each API, by key."""
+    with RawClient(int(bootstrap.rpartition(":")[2])) as client:
+        answer = client.call(ApiVersionsRequest(version=0))
+    return {api.api_key: api.max_version for api in answer.api_keys}
 
 
 @pytest.fixture
@@ -261,6 +276,5 @@ def test_late_commit(cluster: Cluster, topic: str, generation: Generation) -> No
 
 def test_chosen_generation(transactional: str, cluster: Cluster, topic: str) -> None:
     """Without being told, the producer speaks the newest generation that the broker serves."""
-    offered = versions_of(Peer("offered", int(transactional.rpartition(":")[2])))
-    expected = TV2 if offered[END_TXN][1] >= TV2.end_txn[0] else TV1
+    expected = TV2 if offered_by(transactional)[END_TXN] >= TV2.end_txn[0] else TV1
     assert TransactionalProducer(cluster, topic).generation is expected
