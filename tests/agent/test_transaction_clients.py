@@ -17,6 +17,8 @@ from holdfast.errors import (
     MessageTooLarge,
     ProducerFenced,
     TransientRefusal,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
 )
 from holdfast.records.build import Record
 from tests.agent.lossy import LossyCluster
@@ -159,7 +161,7 @@ def test_offsets_of_a_member_that_was(cluster: Cluster, topic: str, generation: 
     producer = started(cluster, topic, generation)
     producer.begin()
     producer.send(topic, 0, records("lost"))
-    with pytest.raises(IllegalGeneration):
+    with pytest.raises((IllegalGeneration, UnknownMemberId)):  # by Kafka 4, and by Kafka 3
         producer.send_offsets(topic, {TopicPartition(topic, 0): 1}, member=GroupMember(generation=7))
     assert producer.state is State.FAILED
     goes_on(cluster, topic, producer)
@@ -175,6 +177,18 @@ def test_failed_transaction(cluster: Cluster, topic: str, generation: Generation
     with pytest.raises(InvalidTxnState, match="can only be aborted"):
         producer.commit()
     goes_on(cluster, topic, producer)
+
+
+def test_failed_before_it_began(transactional: str, topic: str, generation: Generation) -> None:
+    """A transaction of which the coordinator never heard is aborted all the same."""
+    with LossyCluster(transactional) as cluster:
+        producer = started(cluster, topic, generation)
+        producer.begin()
+        cluster.is_patient = False
+        with pytest.raises(UnknownTopicOrPartition):
+            producer.send("nowhere", 0, records("lost"))
+        cluster.is_patient = True
+        goes_on(cluster, topic, producer)
 
 
 def goes_on(cluster: Cluster, topic: str, producer: TransactionalProducer) -> None:

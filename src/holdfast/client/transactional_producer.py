@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -139,8 +139,10 @@ class TransactionalProducer:
         failed = self.state is State.FAILED
         try:
             if failed and not self.generation.adds_by_itself:
-                # What the broker has of the sequence numbers is unknown: a new epoch begins at 0 (KIP-360),
-                # and resuming aborts what is open, whether or not it was announced.
+                # What the broker has of the sequence numbers is unknown: a new epoch begins at 0 (KIP-360). The
+                # end comes first, since Kafka 3 refuses who resumes in the middle of a transaction.
+                with suppress(InvalidTxnState):  # nothing was announced: there is nothing to abort
+                    self._end(committed=False)
                 self._init(self.identity, self.generation.resume_producer_id)
             elif failed or self._partitions or self._groups:
                 self._end(committed=False)
