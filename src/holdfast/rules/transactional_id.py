@@ -121,11 +121,7 @@ def end(
     `announced`: partitions were added to a transaction that has written nothing durable yet.
     """
     wanted = Phase.COMMITTED if commit else Phase.ABORTED
-    if (
-        bump
-        and state is not None
-        and (producer_id, epoch) == (state.previous_producer_id, state.previous_epoch)
-    ):
+    if bump and state is not None and _asks_again(state, producer_id, epoch):
         return _ended_before(state, wanted)
     state = check_producer(state, producer_id=producer_id, epoch=epoch)
     is_open = state.phase is Phase.ONGOING or announced
@@ -160,6 +156,14 @@ def fence(state: TransactionalId) -> TransactionalId:
         previous_producer_id=state.producer_id,
         previous_epoch=state.epoch,
         started_ms=-1,
+    )
+
+
+def _asks_again(state: TransactionalId, producer_id: int, epoch: int) -> bool:
+    """Whether this is the owner before the last end, and nothing has begun since."""
+    return state.phase in (Phase.COMMITTED, Phase.ABORTED) and (producer_id, epoch) == (
+        state.previous_producer_id,
+        state.previous_epoch,
     )
 
 
