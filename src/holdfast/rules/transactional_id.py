@@ -53,6 +53,11 @@ class TransactionalId:
     """The wall clock when the open transaction began, for people to see; nothing is decided by it."""
 
     @property
+    def previous(self) -> tuple[int, int]:
+        """(producer id, epoch) of who asked for the last initialisation or end."""
+        return self.previous_producer_id, self.previous_epoch
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether the next epoch belongs to another producer id."""
         return self.epoch >= EPOCH_LAST - 1
@@ -62,7 +67,7 @@ def check_producer(state: TransactionalId | None, *, producer_id: int, epoch: in
     """The state, if this producer is the present owner of the transactional id."""
     if state is None or state.producer_id != producer_id:
         raise InvalidProducerIdMapping(f"producer id {producer_id} does not belong to this transactional id")
-    if state.epoch != epoch:
+    if state.epoch != epoch or epoch == EPOCH_LAST:
         raise ProducerFenced(f"epoch {epoch} of producer {producer_id}: the current one is {state.epoch}")
     return state
 
@@ -83,12 +88,12 @@ def initialise(
         # A claim to an id that nobody remembers is taken for what it is: a new beginning.
         return TransactionalId(producer_id=_spare(spare_producer_id), epoch=0, timeout_ms=timeout_ms)
     if claimed is not None and claimed != (state.producer_id, state.epoch):
-        if claimed == (state.previous_producer_id, state.previous_epoch) and state.instance == NO_INSTANCE:
+        if claimed != state.previous or state.instance != NO_INSTANCE:
+            raise ProducerFenced(f"producer {claimed[0]} epoch {claimed[1]} is not the current one")
+        if state.epoch != EPOCH_LAST:
             return state
-        raise ProducerFenced(f"producer {claimed[0]} epoch {claimed[1]} is not the current one")
-    owner = (state.producer_id, state.epoch)
     producer_id, epoch = _next_epoch(state, spare_producer_id)
-    previous_producer_id, previous_epoch = owner if claimed is not None else (NO_PRODUCER_ID, NO_EPOCH)
+    previous_producer_id, previous_epoch = claimed or (NO_PRODUCER_ID, NO_EPOCH)
     return TransactionalId(
         producer_id=producer_id,
         epoch=epoch,
@@ -121,31 +126,38 @@ def end(
     `announced`: partitions were added to a transaction that has written nothing durable yet.
     """
     wanted = Phase.COMMITTED if commit else Phase.ABORTED
-    if bump and state is not None and _asks_again(state, producer_id, epoch):
-        return _ended_before(state, wanted)
-    state = check_producer(state, producer_id=producer_id, epoch=epoch)
-    is_open = state.phase is Phase.ONGOING or announced
-    if not is_open and not bump:
-        return _ended_before(state, wanted)
-    if not is_open and commit:
-        raise InvalidTxnState("there is no transaction to commit")
+    is_open = state is not None and (state.phase is Phase.ONGOING or announced)
+    if bump and state is not None and (producer_id, epoch) == state.previous:
+        if is_open or state.phase is Phase.EMPTY:
+            raise ProducerFenced(f"epoch {epoch} of producer {producer_id}: it has gone on under another")
+        _check_ended(state, wanted)
+        if state.epoch != EPOCH_LAST:
+            return state
+    else:
+        state = check_producer(state, producer_id=producer_id, epoch=epoch)
+        if not is_open and not bump:
+            _check_ended(state, wanted)
+            return state
+        if not is_open and commit:
+            raise InvalidTxnState("there is no transaction to commit")
     ended = replace(state, phase=wanted, instance=NO_INSTANCE, turn=state.turn + 1, started_ms=-1)
     if not bump:
         return ended
-    producer_id, epoch = _next_epoch(state, spare_producer_id)
+    next_producer_id, next_epoch = _next_epoch(state, spare_producer_id)
     return replace(
         ended,
-        producer_id=producer_id,
-        epoch=epoch,
-        previous_producer_id=state.producer_id,
-        previous_epoch=state.epoch,
+        producer_id=next_producer_id,
+        epoch=next_epoch,
+        previous_producer_id=producer_id,
+        previous_epoch=epoch,
     )
 
 
 def fence(state: TransactionalId) -> TransactionalId:
     """Take the id from its producer, whose transaction is aborted: after a time-out, or by an operator.
 
-    The producer may come back by naming what it had (KIP-360), and is told of the abort if it asks for one.
+    The producer may come back by naming what it had (KIP-360), and is told of the abort if it asks for one. If
+    its epochs are used up then, it comes back under another producer id.
     """
     return replace(
         state,
@@ -159,18 +171,9 @@ def fence(state: TransactionalId) -> TransactionalId:
     )
 
 
-def _asks_again(state: TransactionalId, producer_id: int, epoch: int) -> bool:
-    """Whether this is the owner before the last end, and nothing has begun since."""
-    return state.phase in (Phase.COMMITTED, Phase.ABORTED) and (producer_id, epoch) == (
-        state.previous_producer_id,
-        state.previous_epoch,
-    )
-
-
-def _ended_before(state: TransactionalId, wanted: Phase) -> TransactionalId:
+def _check_ended(state: TransactionalId, wanted: Phase) -> None:
     if state.phase is not wanted:
         raise InvalidTxnState(f"the transaction is {state.phase.value}, not to become {wanted.value}")
-    return state
 
 
 def _next_epoch(state: TransactionalId, spare_producer_id: int | None) -> tuple[int, int]:
