@@ -11,6 +11,7 @@ IDS = tuple(UUID(int=number) for number in (1, 2, 3))
 PARTITIONS = range(3)
 GROUPS = ("g", "h")
 STORES = (1, 2, 3)
+TRANSACTIONAL_IDS = ("s", "t")
 
 
 def answers(plane: ControlPlane) -> list[object]:
@@ -27,6 +28,11 @@ def log_answers(plane: ControlPlane) -> list[object]:
         plane.list_groups(),
         *map(plane.find_group, GROUPS),
         *map(plane.find_group_offsets, GROUPS),
+        *map(plane.find_staged, GROUPS),
+        plane.list_transactional_ids(),
+        *map(plane.find_transactional_id, TRANSACTIONAL_IDS),
+        plane.find_next_instance(),
+        *map(plane.find_instance_partitions, range(plane.find_next_instance() + 1)),
         *(list(_partition_answers(plane, topic_id, number)) for topic_id in IDS for number in PARTITIONS),
     ]
 
@@ -42,6 +48,7 @@ def answer_or_refusal(ask: Callable[[], object]) -> object:
 def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> Iterator[object]:
     key = (topic_id, partition)
     yield plane.find_producers(*key)
+    yield plane.find_open_instances(*key)
     yield plane.find_size(*key)
     yield answer_or_refusal(partial(plane.find_partition, *key))
     bounds = answer_or_refusal(partial(plane.find_bounds, *key))

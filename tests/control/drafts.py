@@ -7,6 +7,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from holdfast.control.plane import ControlPlane
+from holdfast.rules.transaction import NO_INSTANCE
+from holdfast.rules.transactional_id import Phase
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
@@ -14,6 +16,7 @@ from holdfast.store.footer import (
     GroupMember,
     GroupOffsetCommitted,
     GroupOffsetDeleted,
+    GroupOffsetStaged,
     GroupProtocol,
     GroupSaved,
     LeaderMoved,
@@ -25,8 +28,11 @@ from holdfast.store.footer import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    TransactionalIdSet,
+    TransactionBegun,
+    TransactionEnded,
 )
-from tests.control.answers import GROUPS, IDS, PARTITIONS, STORES
+from tests.control.answers import GROUPS, IDS, PARTITIONS, STORES, TRANSACTIONAL_IDS
 
 NAMES = ("a", "b", "c")
 MEMBER = GroupMember("m", None, "c", "/127.0.0.1", 10, 20, (GroupProtocol("range", b"\xff"),), b"all")
@@ -52,6 +58,22 @@ class Planner:
             self._ends[key], self._epochs[key] = bounds.end, bounds.leader_epoch
             for producer, state in plane.find_producers(*key).items():
                 self._producers[*key, producer] = (state.epoch, state.last_sequence)
+        self._next_instance = plane.find_next_instance()
+        self._turns = {
+            name: (state.turn, state.instance) for name, state in plane.list_transactional_ids().items()
+        }
+        self._open = [number for number in range(self._next_instance) if self._is_open(number)]
+
+    def _is_open(self, instance: int) -> bool:
+        """Of those that have data, or an id: the others are forgotten."""
+        return bool(self._plane.find_instance_partitions(instance)) or instance in (
+            held for _, held in self._turns.values()
+        )
+
+    def _instance(self, pick: int, off_by: int) -> int:
+        """An open one; with `off_by`, one that is decided or has not begun."""
+        open_ = [number for number in self._open if not off_by] or [self._next_instance - (off_by < 0)]
+        return open_[pick % len(open_)]
 
     def _keys(self) -> list[Key]:
         return [(topic_id, number) for topic_id, count in self._counts.items() for number in range(count)]
@@ -102,14 +124,59 @@ class Planner:
         key = self._key(pick)
         return LogStartMoved(*key, self._ends.get(key, 0) + (off_by or -below))
 
-    def append(self, pick: int, more: int, stores: list[int], off_by: int, epoch_off_by: int) -> Change:
+    def append(
+        self,
+        pick: int,
+        more: int,
+        stores: list[int],
+        off_by: int,
+        epoch_off_by: int,
+        instance: int = NO_INSTANCE,
+    ) -> Change:
         """At the end, by the leader."""
         key = self._key(pick)
         first = self._ends.get(key, 0) + off_by
         self._ends[key] = first + more + 1
         time = (first * 7 + more) % 6
         epoch = self._epochs.get(key, 0) + epoch_off_by
-        return ExtentAppended(*key, first, first + more, stores, 10 * (more + 1), time, epoch)
+        return ExtentAppended(*key, first, first + more, stores, 10 * (more + 1), time, epoch, instance)
+
+    def append_open(self, pick: int, more: int, stores: list[int], off_by: int) -> Change:
+        """The same for a transaction; one is begun if none is open."""
+        if not self._open:
+            return self.begin(7, 0)
+        return self.append(pick, more, stores, 0, 0, self._instance(pick + more, off_by))
+
+    def begin(self, producer: int, off_by: int) -> Change:
+        """The next instance, or one that has begun."""
+        instance = self._next_instance - abs(off_by)
+        self._next_instance = max(self._next_instance, instance + 1)
+        self._open.append(instance)
+        return TransactionBegun(instance, producer)
+
+    def end(self, pick: int, committed: bool, off_by: int) -> Change:
+        """One that is open, or perhaps not; one is begun if none is."""
+        if not self._open:
+            return self.begin(8, 0)
+        instance = self._instance(pick, off_by)
+        self._open = [number for number in self._open if number != instance]
+        return TransactionEnded(instance, committed, 9)
+
+    def stage(self, group: str, pick: int, offset: int, off_by: int) -> Change:
+        """A position of an open one, or perhaps not; one is begun if none is."""
+        if not self._open:
+            return self.begin(7, 0)
+        instance = self._instance(pick + offset, off_by)
+        return GroupOffsetStaged(instance, group, *self._key(pick), offset, offset - 1, None)
+
+    def set_id(self, name: str, pick: int, phase: Phase, off_by: int) -> Change:
+        """After the turn that there was, or another; with an open instance if the phase is such."""
+        turn, instance = self._turns.get(name, (0, NO_INSTANCE))
+        held = self._instance(pick, 0) if phase is Phase.ONGOING else NO_INSTANCE
+        self._turns[name] = (turn + off_by + 1, held)
+        return TransactionalIdSet(
+            name, turn + off_by, instance, 7, pick, 60, phase.value, held, turn + off_by + 1, 6, pick - 1, 4
+        )
 
     def move_leader(self, pick: int, leader: int, off_by: int) -> Change:
         """To the next epoch."""
@@ -179,6 +246,11 @@ OFF_BY = st.sampled_from([0] * 40 + [1, -1])
 _WEIGHTED: list[tuple[int, str | type[Change], tuple[st.SearchStrategy[object], ...]]] = [
     (12, "append", (PICK, SMALL, HELD_BY, OFF_BY, OFF_BY)),
     (10, "advance", (PICK, PRODUCER, SMALL, OFF_BY, OFF_BY)),
+    (12, "append_open", (PICK, SMALL, HELD_BY, OFF_BY)),
+    (3, "begin", (PRODUCER, OFF_BY)),
+    (14, "end", (PICK, st.booleans(), OFF_BY)),
+    (8, "stage", (GROUP, PICK, SMALL, OFF_BY)),
+    (4, "set_id", (st.sampled_from(TRANSACTIONAL_IDS), PICK, st.sampled_from(Phase), OFF_BY)),
     (1, "repeat", (PICK, PRODUCER)),
     (1, ProducerIdsAllotted, (SMALL,)),
     (4, "move_start", (PICK, SMALL, OFF_BY)),
