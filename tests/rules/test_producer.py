@@ -79,6 +79,15 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     assert check_batch(None, epoch=0, first_sequence=77, last_sequence=79) is None
 
 
+def test_an_unknown_producer_of_the_second_generation_begins_at_zero() -> None:
+    """TV2: every transaction has an epoch of its own, so there is nothing that an idle producer could go on with."""
+    assert check_batch(None, epoch=4, first_sequence=0, last_sequence=2, begins_at_zero=True) is None
+    with pytest.raises(OutOfOrderSequence):
+        check_batch(None, epoch=4, first_sequence=5, last_sequence=5, begins_at_zero=True)
+    state = after(written(0, 4))
+    assert check_batch(state, epoch=0, first_sequence=5, last_sequence=5, begins_at_zero=True) is None
+
+
 def test_a_fenced_epoch_keeps_nothing_of_the_old_one() -> None:
     """A bumped epoch begins at sequence 0 and forgets the window; a lower bump is ignored."""
     state = fence_epoch(after(written(0, 0)), epoch=1)

@@ -116,6 +116,7 @@ class CommitPlan:
                 epoch=view.producer_epoch,
                 first_sequence=view.base_sequence,
                 last_sequence=view.last_sequence,
+                begins_at_zero=membership is not None and membership.turn is None,
             )
             if repeated is not None:
                 return repeated

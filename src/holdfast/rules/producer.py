@@ -49,15 +49,25 @@ class ProducerState:
 
 
 def check_batch(
-    state: ProducerState | None, *, epoch: int, first_sequence: int, last_sequence: int
+    state: ProducerState | None,
+    *,
+    epoch: int,
+    first_sequence: int,
+    last_sequence: int,
+    begins_at_zero: bool = False,
 ) -> WrittenBatch | None:
     """None: append it. A batch: it repeats that one, so answer with its offsets and append nothing.
 
     Raises InvalidProducerEpoch for a fenced producer and OutOfOrderSequence for a gap, or for a repeat that
     has left the window. A partition that does not know the producer takes any first sequence: it may have
-    forgotten an idle one.
+    forgotten an idle one. Not so if each of its epochs `begins_at_zero` (TV2): a higher one means that batches
+    before it are lost or late.
     """
     if state is None:
+        if begins_at_zero and first_sequence != 0:
+            raise OutOfOrderSequence(
+                f"the producer is new here and must begin at sequence 0, not {first_sequence}"
+            )
         return None
     if epoch < state.epoch:
         raise InvalidProducerEpoch(f"epoch {epoch} is fenced: the producer's current epoch is {state.epoch}")
