@@ -12,11 +12,15 @@ from holdfast.store.footer import (
     Change,
     ExtentAppended,
     GroupOffsetCommitted,
+    GroupOffsetStaged,
     LeaderMoved,
     ProducerAdvanced,
     ProducerIdsAllotted,
     StoreLeft,
     TopicCreated,
+    TransactionalIdSet,
+    TransactionBegun,
+    TransactionEnded,
 )
 
 INTS = st.integers(-(2**63), 2**63 - 1)
@@ -29,7 +33,11 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
         st.lists(STORES),
         st.dictionaries(st.text(), st.text(), max_size=3),
     ),
-    st.builds(ExtentAppended, st.uuids(), INTS, INTS, INTS, STORES, *[INTS] * 3),
+    st.builds(ExtentAppended, st.uuids(), INTS, INTS, INTS, STORES, *[INTS] * 4),
+    st.builds(TransactionalIdSet, st.text(), *[INTS] * 5, st.text(), *[INTS] * 5),
+    st.builds(TransactionBegun, INTS, INTS),
+    st.builds(TransactionEnded, INTS, st.booleans(), INTS),
+    st.builds(GroupOffsetStaged, INTS, st.text(), st.uuids(), INTS, INTS, INTS, st.none() | st.text()),
     st.builds(ProducerAdvanced, st.uuids(), *[INTS] * 8),
     st.builds(ProducerIdsAllotted, INTS),
     st.builds(LeaderMoved, st.uuids(), INTS, INTS, INTS),
@@ -51,6 +59,7 @@ def test_the_encoding_is_the_documented_one() -> None:
     changes: list[Change] = [
         TopicCreated("orders", topic, [[1, 2], [2, 1]], {"cleanup.policy": "delete"}),
         ExtentAppended(topic, 1, 10, 19, [2, 1], 512, 1700000000000, 3),
+        ExtentAppended(topic, 0, 0, 0, [1], 80, 1700000000000, 0, 12),
         ProducerAdvanced(topic, 1, 7, 0, 5, 14, 10, 19, -1),
         ProducerIdsAllotted(1001),
         GroupOffsetCommitted("readers", topic, 1, 20, 3, None, 1700000000001),
@@ -60,10 +69,37 @@ def test_the_encoding_is_the_documented_one() -> None:
     assert footer.encode(changes) == (
         b'[["topic","orders","00000000000040008000000000000001",[[1,2],[2,1]],{"cleanup.policy":"delete"}],'
         b'["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3,-1],'
+        b'["extent","00000000000040008000000000000001",0,0,0,[1],80,1700000000000,0,12],'
         b'["producer","00000000000040008000000000000001",1,7,0,5,14,10,19,-1],'
         b'["producer-ids",1001],'
         b'["group-offset","readers","00000000000040008000000000000001",1,20,3,null,1700000000001],'
         b'["leader","00000000000040008000000000000001",1,1,4],["store-left",2]]'
+    )
+
+
+def test_the_encoding_of_transactions_is_the_documented_one() -> None:
+    """In the order of a footer."""
+    topic = UUID("00000000-0000-4000-8000-000000000001")
+    changes: list[Change] = [
+        TransactionBegun(12, 7),
+        GroupOffsetStaged(12, "readers", topic, 1, 20, 3, "note"),
+        TransactionEnded(11, True, 1700000000002),
+        TransactionalIdSet("mover", 4, 11, 7, 2, 60000, "Ongoing", 12, 5, 6, 1, 1700000000001),
+    ]
+    assert footer.encode(changes) == (
+        b'[["transaction-begun",12,7],'
+        b'["group-offset-staged",12,"readers","00000000000040008000000000000001",1,20,3,"note"],'
+        b'["transaction-ended",11,true,1700000000002],'
+        b'["transactional-id","mover",4,11,7,2,60000,"Ongoing",12,5,6,1,1700000000001]]'
+    )
+
+
+def test_an_extent_from_before_transactions_belongs_to_none() -> None:
+    """Its ninth field came later; journals of before are read for as long as they lie there."""
+    old = b'[["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3]]'
+    (extent,) = footer.decode(old)
+    assert extent == ExtentAppended(
+        UUID(int=0x40008000000000000001), 1, 10, 19, [2, 1], 512, 1700000000000, 3, -1
     )
 
 
@@ -79,6 +115,9 @@ def test_the_encoding_is_the_documented_one() -> None:
         b'[["producer-ids"]]',
         b'[["producer-ids",1,2]]',
         b'[["extent","no uuid",1,10,19,0,512,1,3]]',
+        b'[["extent","00000000000040008000000000000001",1,10,19,[1],512,1]]',
+        b'[["extent","00000000000040008000000000000001",1,10,19,[1],512,1,3,-1,0]]',
+        b'[["transaction-ended",11,true]]',
     ],
 )
 def test_anything_else_is_corrupt(data: bytes) -> None:
