@@ -213,6 +213,47 @@ def test_staged_positions_are_dropped_with_the_abort(plane: ControlPlane, apply:
     assert (positions(plane), plane.find_staged("g")) == ({("orders", 0): 4}, set())
 
 
+def test_a_position_that_was_committed_since_is_newer(plane: ControlPlane, apply: Apply) -> None:
+    """As in Kafka: what counts is the order of writing, not of deciding. Until then it is still on its way."""
+    apply(begun(1), staged(1, 5), staged(1, 6, partition=1), staged(1, 8, "h"))
+    apply(GroupOffsetCommitted("g", TOPIC, 0, 7, 0, "", 9))
+    assert plane.find_staged("g") == {(TOPIC, 0), (TOPIC, 1)}
+    apply(ended(1))
+    assert positions(plane) == {("orders", 0): 7, ("orders", 1): 6}
+    assert positions(plane, "h") == {("orders", 0): 8}
+    assert plane.find_staged("g") == set()
+
+
+def test_a_position_staged_once_more_is_the_newest(plane: ControlPlane, apply: Apply) -> None:
+    """After one that was committed in between."""
+    apply(begun(1), staged(1, 5))
+    apply(GroupOffsetCommitted("g", TOPIC, 0, 7, 0, "", 9))
+    apply(staged(1, 3), ended(1))
+    assert positions(plane) == {("orders", 0): 3}
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_of_two_transactions_the_later_position_counts(
+    plane: ControlPlane, apply: Apply, order: tuple[int, int]
+) -> None:
+    """Whichever is committed first; one that is aborted outdates nothing."""
+    apply(begun(1, 7), begun(2, 8), begun(3, 9), staged(1, 5), staged(2, 4), staged(3, 99))
+    apply(ended(3, commit=False))
+    apply(ended(order[0]))
+    apply(ended(order[1]))
+    assert positions(plane) == {("orders", 0): 4}
+
+
+def test_a_position_staged_again_is_younger_than_another_transactions(
+    plane: ControlPlane, apply: Apply
+) -> None:
+    """The last time counts."""
+    apply(begun(1, 7), begun(2, 8), staged(1, 5), staged(2, 4), staged(1, 6))
+    apply(ended(1))
+    apply(ended(2))
+    assert positions(plane) == {("orders", 0): 6}
+
+
 def test_a_deleted_group_drops_what_is_staged_for_it(plane: ControlPlane, apply: Apply) -> None:
     """The commit does not bring it back."""
     apply(begun(1), staged(1), staged(1, group="h"))

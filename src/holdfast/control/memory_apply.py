@@ -91,8 +91,11 @@ class State:
     group_offsets: dict[tuple[str, UUID, int], GroupOffset] = field(default_factory=dict)
     transactional_ids: dict[str, TransactionalId] = field(default_factory=dict)
     instances: dict[int, InstanceRow] = field(default_factory=dict)
-    staged: dict[tuple[str, UUID, int, int], GroupOffset] = field(default_factory=dict)
-    """Positions that count once their instance, the last part of the key, is committed."""
+    staged: dict[tuple[str, UUID, int, int], GroupOffset | None] = field(default_factory=dict)
+    """Positions that count once their instance, the last part of the key, is committed; in order of staging.
+
+    None: the group has committed another one since.
+    """
     unseen: Counter[str | None] = field(default_factory=Counter)
     """Rows of deleted topics that are yet to be trimmed, by the group whose deletion takes them too."""
 
@@ -258,9 +261,9 @@ class FrameApplier:
         self._state.next_producer_id = max(self._state.next_producer_id, change.next_id)
 
     def _commit_group_offset(self, change: GroupOffsetCommitted) -> None:
-        self._state.group_offsets[change.group, change.topic_id, change.partition] = self._position(
-            change, change.committed_ms
-        )
+        key = (change.group, change.topic_id, change.partition)
+        self._state.group_offsets[key] = self._position(change, change.committed_ms)
+        self._state.staged |= dict.fromkeys(each for each in self._state.staged if each[:3] == key)
 
     def _position(self, change: GroupOffsetCommitted | GroupOffsetStaged, committed_ms: int) -> GroupOffset:
         return GroupOffset(
@@ -320,13 +323,26 @@ class FrameApplier:
         outcome = Outcome.COMMITTED if change.committed else Outcome.ABORTED
         state.instances[change.instance] = replace(state.instances[change.instance], outcome=outcome)
         for key in [key for key in state.staged if key[3] == change.instance]:
-            position = state.staged.pop(key)
             if change.committed:
-                state.group_offsets[key[:3]] = replace(position, committed_ms=change.ended_ms)
+                self._publish(key, change.ended_ms)
+            del state.staged[key]
+
+    def _publish(self, staged: tuple[str, UUID, int, int], ended_ms: int) -> None:
+        """What was staged before is older from now on, whenever it is decided."""
+        state = self._state
+        position = state.staged[staged]
+        if position is not None:
+            state.group_offsets[staged[:3]] = replace(position, committed_ms=ended_ms)
+        for key in state.staged:
+            if key == staged:
+                break
+            if key[:3] == staged[:3]:
+                state.staged[key] = None
 
     def _stage_group_offset(self, change: GroupOffsetStaged) -> None:
         self._check_open(change.instance)
         key = (change.group, change.topic_id, change.partition, change.instance)
+        self._state.staged.pop(key, None)
         self._state.staged[key] = self._position(change, -1)
 
     def _check_open(self, instance: int) -> None:

@@ -215,11 +215,13 @@ class FrameApplier:
         self._writer.execute("UPDATE producer_ids SET next_id = max(next_id, ?)", (change.next_id,))
 
     def _commit_group_offset(self, change: GroupOffsetCommitted, places: Places) -> None:
+        topic = self._topics.get(change.topic_id)
+        self._transactions.outdate(change.group, topic, change.partition)
         self._writer.execute(
             "INSERT OR REPLACE INTO group_offsets VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 change.group,
-                self._topics.get(change.topic_id),
+                topic,
                 change.partition,
                 change.offset,
                 change.leader_epoch,

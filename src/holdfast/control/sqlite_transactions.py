@@ -35,6 +35,12 @@ _DROP_DECIDED = (
     " WHERE topic = ?1 AND partition = ?2 AND outcome <> 0 ORDER BY first_offset LIMIT ?3)"
 )
 
+_OUTDATE_OLDER = (
+    "UPDATE staged_offsets SET is_outdated = 1 WHERE number IN"
+    " (SELECT older.number FROM staged_offsets JOIN staged_offsets AS older USING (group_id, topic, partition)"
+    " WHERE staged_offsets.instance = ? AND older.number < staged_offsets.number)"
+)
+
 _COLUMNS = (
     "producer_id, producer_epoch, timeout_ms, phase, instance, turn,"
     " previous_producer_id, previous_epoch, started_ms"
@@ -95,7 +101,7 @@ class TransactionTable:
         """A position that counts once the instance is committed."""
         self._check_open(change.instance)
         self._writer.execute(
-            "INSERT OR REPLACE INTO staged_offsets VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO staged_offsets VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, 0)",
             (
                 change.group,
                 self._topics.get(change.topic_id),
@@ -105,6 +111,13 @@ class TransactionTable:
                 change.leader_epoch,
                 change.metadata,
             ),
+        )
+
+    def outdate(self, group: str, topic: int, partition: int) -> None:
+        """The group commits a position: what was staged before is older, whenever it is decided."""
+        self._writer.execute(
+            "UPDATE staged_offsets SET is_outdated = 1 WHERE group_id = ? AND topic = ? AND partition = ?",
+            (group, topic, partition),
         )
 
     def end(self, change: TransactionEnded) -> None:
@@ -119,9 +132,10 @@ class TransactionTable:
             self._writer.execute(
                 "INSERT OR REPLACE INTO group_offsets"
                 " SELECT group_id, topic, partition, offset, leader_epoch, metadata, ?"
-                " FROM staged_offsets JOIN topics USING (topic) WHERE instance = ?",
+                " FROM staged_offsets JOIN topics USING (topic) WHERE instance = ? AND NOT is_outdated",
                 (change.ended_ms, change.instance),
             )
+            self._writer.execute(_OUTDATE_OLDER, (change.instance,))
         self._writer.execute("DELETE FROM staged_offsets WHERE instance = ?", (change.instance,))
 
     def _check_open(self, instance: int) -> None:

@@ -6,6 +6,7 @@ Held against an account of its own: which records and positions belong to which 
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from hypothesis import given, settings
@@ -17,10 +18,13 @@ from holdfast.errors import KafkaRefusal
 from holdfast.rules.producer import sequence_after
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import TransactionalId
-from tests.agent.transactions.planning import A, B, World, append, batch, fence, stage
+from holdfast.store.footer import GroupOffsetCommitted
+from tests.agent.transactions.planning import TOPIC, A, B, World, append, batch, fence, stage
 
 NAMES = ("s", "t")
 Turn = tuple[str, int]
+Position = tuple[int, int]
+"""The newest counts: (when it was written, the offset)."""
 ACCEPTED_MIN = 100
 
 
@@ -30,14 +34,15 @@ class Account:
 
     outcomes: dict[Turn, Outcome] = field(default_factory=dict)
     written: dict[tuple[PartitionKey, int], Turn | None] = field(default_factory=dict)
-    staged: dict[Turn, dict[int, int]] = field(default_factory=dict)
-    positions: dict[int, int] = field(default_factory=dict)
+    staged: dict[Turn, dict[int, Position]] = field(default_factory=dict)
+    positions: dict[int, Position] = field(default_factory=dict)
 
     def end(self, turn: Turn, outcome: Outcome) -> None:
         """The turn is over."""
         self.outcomes[turn] = outcome
         if outcome is Outcome.COMMITTED:
-            self.positions |= self.staged.get(turn, {})
+            for partition, position in self.staged.get(turn, {}).items():
+                self.positions[partition] = max(position, self.positions.get(partition, position))
 
 
 class Life:
@@ -45,6 +50,7 @@ class Life:
 
     def __init__(self) -> None:
         self.accepted: Counter[str] = Counter()
+        self._times = count()
         self._world = World()
         self._account = Account()
         self._had: dict[str, list[TransactionalId]] = {name: [] for name in NAMES}
@@ -85,7 +91,12 @@ class Life:
     def stage(self, name: str, back: int, turn_back: int | None, partition: int, offset: int) -> None:
         """A position of the group."""
         stage(self._plan, self._producer(name, back), self._membership(name, turn_back), offset, partition)
-        self._planned.staged.setdefault(self._turn_of(name), {})[partition] = offset
+        self._planned.staged.setdefault(self._turn_of(name), {})[partition] = (next(self._times), offset)
+
+    def commit_offset(self, partition: int, offset: int) -> None:
+        """A position without a transaction."""
+        self._plan.changes.append(GroupOffsetCommitted("g", TOPIC, partition, offset, -1, None, 1))
+        self._planned.positions[partition] = (next(self._times), offset)
 
     def end(self, name: str, back: int, commit: bool, bump: bool, announced: bool) -> None:
         """EndTxn."""
@@ -147,7 +158,7 @@ class Life:
             opened = [offset for offset, outcome in found.items() if outcome is Outcome.OPEN]
             assert bounds.last_stable == min(opened, default=bounds.end)
         positions = {each.partition: each.offset for each in plane.find_group_offsets("g")}
-        assert positions == self._account.positions
+        assert positions == {partition: offset for partition, (_, offset) in self._account.positions.items()}
 
 
 class Step(NamedTuple):
@@ -166,6 +177,7 @@ MOSTLY = st.sampled_from([True, True, True, False])
 _WEIGHTED: list[tuple[int, str, tuple[st.SearchStrategy[object], ...]]] = [
     (8, "write", (NAME, BACK, KEY, TURN_BACK, MOSTLY)),
     (3, "stage", (NAME, BACK, TURN_BACK, st.integers(0, 1), st.integers(0, 99))),
+    (2, "commit_offset", (st.integers(0, 1), st.integers(0, 99))),
     (4, "end", (NAME, BACK, BOOL, BOOL, BOOL)),
     (1, "initialise", (NAME, st.none() | BACK)),
     (1, "fence", (NAME, BOOL)),

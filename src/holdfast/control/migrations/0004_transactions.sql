@@ -34,8 +34,10 @@ CREATE TABLE joined_partitions (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX joined_by_instance ON joined_partitions (instance, topic, partition);
 
--- Positions of a group that count once their instance is committed.
+-- Positions of a group that count once their instance is committed. One that is outdated does not: the group has
+-- committed another since. `number` is the order in which those that are there were staged.
 CREATE TABLE staged_offsets (
+    number       INTEGER PRIMARY KEY,
     group_id     TEXT NOT NULL,
     topic        INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -43,6 +45,7 @@ CREATE TABLE staged_offsets (
     offset       INTEGER NOT NULL,
     leader_epoch INTEGER NOT NULL,
     metadata     TEXT,
-    PRIMARY KEY (group_id, topic, partition, instance)
-) WITHOUT ROWID;
+    is_outdated  INTEGER NOT NULL,
+    UNIQUE (group_id, topic, partition, instance)
+);
 CREATE INDEX staged_by_instance ON staged_offsets (instance);
