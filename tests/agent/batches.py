@@ -12,6 +12,7 @@ def batch(
     producer_epoch: int = 0,
     base_sequence: int = 0,
     timestamp_ms: int = NOW_MS,
+    transactional: bool = False,
 ) -> bytes:
     """One batch with a record for each value; idempotent if a producer id is given."""
     idempotent = producer_id >= 0
@@ -20,6 +21,7 @@ def batch(
         producer_id=producer_id,
         producer_epoch=producer_epoch if idempotent else -1,
         base_sequence=base_sequence if idempotent else -1,
+        transactional=transactional,
     )
 
 

@@ -29,12 +29,16 @@ from kafka.protocol.admin import (
     DescribeProducersResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -67,15 +71,27 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ProduceRequest,
     ProduceResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 __all__ = [
     "REQUESTS",
     "RESPONSES",
+    "AddOffsetsToTxnRequest",
+    "AddPartitionsToTxnRequest",
     "AlterConfigsRequest",
     "ApiVersionsRequest",
     "CreatePartitionsRequest",
@@ -89,7 +105,9 @@ __all__ = [
     "DescribeLogDirsRequest",
     "DescribeProducersRequest",
     "DescribeTopicPartitionsRequest",
+    "DescribeTransactionsRequest",
     "ElectLeadersRequest",
+    "EndTxnRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
     "HeartbeatRequest",
@@ -99,6 +117,7 @@ __all__ = [
     "LeaveGroupRequest",
     "ListGroupsRequest",
     "ListOffsetsRequest",
+    "ListTransactionsRequest",
     "MetadataRequest",
     "OffsetCommitRequest",
     "OffsetDeleteRequest",
@@ -107,6 +126,8 @@ __all__ = [
     "ProduceRequest",
     "RawClient",
     "SyncGroupRequest",
+    "TxnOffsetCommitRequest",
+    "WriteTxnMarkersRequest",
     "decode",
     "encode",
 ]
@@ -144,6 +165,13 @@ RESPONSES: dict[int, Any] = {
         DescribeLogDirsResponse,
         DescribeProducersResponse,
         DescribeTopicPartitionsResponse,
+        AddOffsetsToTxnResponse,
+        AddPartitionsToTxnResponse,
+        EndTxnResponse,
+        TxnOffsetCommitResponse,
+        WriteTxnMarkersResponse,
+        DescribeTransactionsResponse,
+        ListTransactionsResponse,
     )
 }
 REQUESTS: dict[int, Any] = {
@@ -179,6 +207,13 @@ REQUESTS: dict[int, Any] = {
         DescribeLogDirsRequest,
         DescribeProducersRequest,
         DescribeTopicPartitionsRequest,
+        AddOffsetsToTxnRequest,
+        AddPartitionsToTxnRequest,
+        EndTxnRequest,
+        TxnOffsetCommitRequest,
+        WriteTxnMarkersRequest,
+        DescribeTransactionsRequest,
+        ListTransactionsRequest,
     )
 }
 

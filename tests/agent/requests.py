@@ -46,6 +46,7 @@ def fetch(
     bytes_min: int = 1,
     bytes_max: int = 1 << 26,
     partition_bytes_max: int = 1 << 20,
+    committed: bool = False,
 ) -> Any:
     """Offsets of partitions of one topic, in the order given."""
     wanted: Any = FetchRequest.FetchTopic
@@ -66,7 +67,7 @@ def fetch(
         max_wait_ms=wait_ms,
         min_bytes=bytes_min,
         max_bytes=bytes_max,
-        isolation_level=0,
+        isolation_level=int(committed),
         session_id=0,
         session_epoch=-1,
         topics=[wanted(**named(topic, "topic"), partitions=partitions, version=version)],
@@ -217,7 +218,7 @@ def change_configs(
     return IncrementalAlterConfigsRequest(resources=changed, validate_only=validate_only, version=version)
 
 
-def list_offsets(topic: str, times: dict[int, int], *, version: int = 7) -> Any:
+def list_offsets(topic: str, times: dict[int, int], *, version: int = 7, committed: bool = False) -> Any:
     """A time, or one of the special values, for each partition."""
     wanted: Any = ListOffsetsRequest.ListOffsetsTopic
     partitions = [
@@ -228,7 +229,7 @@ def list_offsets(topic: str, times: dict[int, int], *, version: int = 7) -> Any:
     ]
     topics = [wanted(name=topic, partitions=partitions, version=version)]
     return ListOffsetsRequest(
-        replica_id=-1, isolation_level=0, topics=topics, timeout_ms=1000, version=version
+        replica_id=-1, isolation_level=int(committed), topics=topics, timeout_ms=1000, version=version
     )
 
 
@@ -261,7 +262,9 @@ def commit_offset(
     )
 
 
-def fetch_offset(group: str, topic: str | UUID, *, version: int = 8, partition: int = 0) -> Any:
+def fetch_offset(
+    group: str, topic: str | UUID, *, version: int = 8, partition: int = 0, stable: bool = False
+) -> Any:
     """One position of a group, in the form that the version has."""
     if version >= 8:
         wanted: Any = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -271,11 +274,11 @@ def fetch_offset(group: str, topic: str | UUID, *, version: int = 8, partition: 
             )
         ]
         groups = [wanted(group_id=group, member_id=None, member_epoch=-1, topics=topics, version=version)]
-        return OffsetFetchRequest(groups=groups, require_stable=False, version=version)
+        return OffsetFetchRequest(groups=groups, require_stable=stable, version=version)
     topics = [
         OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition], version=version)
     ]
-    return OffsetFetchRequest(group_id=group, topics=topics, version=version)
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable, version=version)
 
 
 def named(topic: str | UUID, field: str) -> dict[str, Any]:

@@ -8,10 +8,13 @@ import pytest
 
 from holdfast.agent import handlers
 from holdfast.agent.registry import APIS
+from holdfast.client import transactions
+from holdfast.client.groups import TopicPartition
 from tests.agent import requests
 from tests.agent.batches import NOW_MS, batch
 from tests.agent.handlers.group_checks import GROUP_CHECKS
 from tests.agent.handlers.topic_checks import TOPIC_CHECKS
+from tests.agent.handlers.transaction_checks import TRANSACTION_CHECKS, ask, start, stored
 from tests.agent.raw import (
     ApiVersionsRequest,
     DescribeClusterRequest,
@@ -20,7 +23,6 @@ from tests.agent.raw import (
     DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     FindCoordinatorRequest,
-    InitProducerIdRequest,
     OffsetForLeaderEpochRequest,
     RawClient,
 )
@@ -146,6 +148,15 @@ def check_offset_fetch(exchange: Exchange, version: int) -> None:
         (found,) = (answer.groups[0] if version >= 8 else answer).topics
         assert (found.topic_id if version >= 10 else found.name) == topic
         assert found.partitions[0].committed_offset == 2
+    if version >= 7:
+        who = start(exchange, f"unstable-{version}")
+        place = TopicPartition("t", 0)
+        request = transactions.txn_offset_commit(who, f"unstable-{version}", {place: 1})
+        assert ask(exchange, request, 5).topics[0].partitions[0].error_code == 0
+        staged = requests.fetch_offset(f"unstable-{version}", topic, version=version, stable=True)
+        answer = exchange.call(staged)
+        part = (answer.groups[0] if version >= 8 else answer).topics[0].partitions[0]
+        assert (part.error_code, part.committed_offset) == (88, -1)
 
 
 def check_find_coordinator(exchange: Exchange, version: int) -> None:
@@ -156,6 +167,8 @@ def check_find_coordinator(exchange: Exchange, version: int) -> None:
         (0, 1, "127.0.0.1", exchange.port)
     ] * (2 if version >= 4 else 1)
     if version >= 1:
+        answer = exchange.call(FindCoordinatorRequest(key_type=1, **keys, version=version))
+        assert {one.error_code for one in (answer.coordinators if version >= 4 else [answer])} == {0}
         answer = exchange.call(FindCoordinatorRequest(key_type=2, **keys, version=version))
         assert {one.error_code for one in (answer.coordinators if version >= 4 else [answer])} == {42}
 
@@ -167,6 +180,15 @@ def check_api_versions(exchange: Exchange, version: int) -> None:
     assert [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys] == [
         (key, api.advertised_first, api.last) for key, api in sorted(APIS.items())
     ]
+    if version >= 3:
+        supported, finalized = answer.supported_features, answer.finalized_features
+        assert [(one.name, one.min_version, one.max_version) for one in supported] == [
+            ("transaction.version", 0 if version >= 4 else 1, 2)
+        ]
+        assert [(one.name, one.min_version_level, one.max_version_level) for one in finalized] == [
+            ("transaction.version", 2, 2)
+        ]
+        assert answer.finalized_features_epoch >= 0
 
 
 def check_create_topics(exchange: Exchange, version: int) -> None:
@@ -181,16 +203,6 @@ def check_create_topics(exchange: Exchange, version: int) -> None:
         assert created.topic_id == exchange.call(requests.metadata(name, version=10)).topics[0].topic_id
     again = exchange.call(requests.create_topic(name, version=version)).topics[0]
     assert (again.error_code, again.error_message) == (36, f"topic '{name}' exists already")
-
-
-def check_init_producer_id(exchange: Exchange, version: int) -> None:
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000, version=version)
-    first, second = exchange.call(request), exchange.call(request)
-    assert (first.error_code, first.producer_epoch) == (0, 0)
-    assert 0 < first.producer_id < second.producer_id
-    request.transactional_id = "tx"
-    refused = exchange.call(request)
-    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (53, -1, -1)
 
 
 def check_offset_for_leader_epoch(exchange: Exchange, version: int) -> None:
@@ -268,6 +280,15 @@ def check_describe_producers(exchange: Exchange, version: int) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 0, 1)
     assert producer.current_txn_start_offset == -1
     assert (unknown.error_code, unknown.active_producers) == (3, [])
+    who = start(exchange, "open-transaction")
+    offset = stored(exchange, who)
+    wanted = [topic_class(name="txn", partition_indexes=[0], version=version)]
+    answer = exchange.call(DescribeProducersRequest(topics=wanted, version=version))
+    starts = {
+        one.producer_id: one.current_txn_start_offset
+        for one in answer.topics[0].partitions[0].active_producers
+    }
+    assert starts[who.producer_id] == offset
 
 
 def check_describe_topic_partitions(exchange: Exchange, version: int) -> None:
@@ -310,7 +331,6 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     10: check_find_coordinator,
     18: check_api_versions,
     19: check_create_topics,
-    22: check_init_producer_id,
     23: check_offset_for_leader_epoch,
     35: check_describe_log_dirs,
     60: check_describe_cluster,
@@ -319,6 +339,7 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     43: check_elect_leaders,
     **GROUP_CHECKS,
     **TOPIC_CHECKS,
+    **TRANSACTION_CHECKS,
 }
 
 

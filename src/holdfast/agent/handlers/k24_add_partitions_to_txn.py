@@ -22,8 +22,10 @@ FENCED_SINCE = 2
 SEVERAL_SINCE = 4
 OPERATION_NOT_ATTEMPTED = 55
 
-_Topic: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-_Partition = _Topic.AddPartitionsToTxnPartitionResult
+_Result: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+# The same fields, but kafka-python has a class for either range of versions.
+_TOPIC: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+_TOPIC_OF_SEVERAL: Any = _Result.AddPartitionsToTxnTopicResult
 
 
 @serves(AddPartitionsToTxnRequest, first=0, last=5, with_request=True)
@@ -60,8 +62,7 @@ def _transaction(agent: Agent, request: Request, each: Any, version: int) -> Any
         each.topics,
         verify_only=each.verify_only,
     )
-    result_class: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-    return result_class(
+    return _Result(
         transactional_id=each.transactional_id,
         topic_results=_topics(each.topics, codes, version),
         version=version,
@@ -109,11 +110,12 @@ def _add(
 
 
 def _topics(topics: list[Any], codes: dict[tuple[str, int], int], version: int) -> list[Any]:
+    topic_class = _TOPIC if version < SEVERAL_SINCE else _TOPIC_OF_SEVERAL
     return [
-        _Topic(
+        topic_class(
             name=topic.name,
             results_by_partition=[
-                _Partition(
+                topic_class.AddPartitionsToTxnPartitionResult(
                     partition_index=partition,
                     partition_error_code=codes[topic.name, partition],
                     version=version,
