@@ -76,7 +76,8 @@ class PartitionReader:
         passed = None
         for extent in extents:
             if committed_only:
-                if extent.first >= bounds.last_stable:
+                # The log may begin inside of an open transaction: then it is the offset that is too far.
+                if max(extent.first, offset) >= bounds.last_stable:
                     break
                 if is_hidden(extent):
                     passed = extent
