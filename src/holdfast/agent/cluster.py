@@ -134,6 +134,8 @@ class Cluster:
     def _committed(self, committed: Committed) -> None:
         if committed.topics_changed:
             self.catalog.refresh()
+        if committed.opened:
+            self.transactions.watch(committed.opened)
         self.waiters.wake(committed.appended)
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """The serial step of the group commit: plan, make durable, record. Blocking; one thread calls it."""
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
 from holdfast.agent.recovery import Recovery
@@ -12,6 +12,7 @@ from holdfast.agent.transactions.plan import KnownTransactions
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
+from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, LeaderMoved, StoreLeft
 from holdfast.store.journal import Buffer
@@ -26,6 +27,8 @@ class Committed:
     answers: list[object]
     appended: list[PartitionKey]
     """Those that grew, became stable further on, or went."""
+    opened: Mapping[str, TransactionalId] = field(default_factory=dict)
+    """Transactional ids that have begun a transaction, by name."""
     topics_changed: bool = False
     """Whether there are other topics now, or other configs, partitions or leaders."""
 
@@ -117,6 +120,7 @@ class Committer:
         return Committed(
             answers=answers,
             appended=plan.appended + ended + stable,
+            opened=plan.transactions.opened,
             topics_changed=moved or not plan.topics.is_empty,
         )
 

@@ -7,7 +7,7 @@ since when. A restart forgets it; `_may_have_forgotten` says for whom that must 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -80,7 +80,7 @@ class TransactionCoordinator:
         self.timeouts = 0
         for name, state in plane.list_transactional_ids().items():
             if state.instance != NO_INSTANCE:
-                self._open(name, state)
+                self._open(name, state).is_begun = True
 
     async def initialise(
         self, transactional_id: str, claimed: tuple[int, int] | None, timeout_ms: int
@@ -215,6 +215,11 @@ class TransactionCoordinator:
         partitions = opening.partitions | {(topic_id, partition) for topic_id, partition, _ in written}
         return TransactionDescription(state, Phase.ONGOING, opening.started_ms, frozenset(partitions))
 
+    def watch(self, opened: Mapping[str, TransactionalId]) -> None:
+        """Transactions have become durable: whatever was forgotten meanwhile, each of them can time out."""
+        for name, state in opened.items():
+            self._open(name, state).is_begun = True
+
     def stop(self) -> None:
         """Time out nobody any more."""
         self._alarm.stop()
@@ -230,13 +235,26 @@ class TransactionCoordinator:
     def _decided(
         self, transactional_id: str, opening: Opening | None, commit: "asyncio.Future[object]"
     ) -> None:
+        if opening is not None:
+            opening.is_ending = False
         if commit.exception() is not None:
-            if opening is not None:
-                opening.is_ending = False
             return
         self._known_from_start.add(transactional_id)
-        if opening is None or self._openings.get(transactional_id) is opening:
-            self._openings.pop(transactional_id, None)
+        result = commit.result()
+        if isinstance(result, TransactionalId):
+            self._forget(transactional_id, before_turn=result.turn)
+        elif opening is not None and (result or not self._is_open(transactional_id, opening)):
+            self._forget(transactional_id, before_turn=opening.turn + 1)
+
+    def _is_open(self, transactional_id: str, opening: Opening) -> bool:
+        state = self._plane.find_transactional_id(transactional_id)
+        return opening.is_begun and state is not None and state.turn == opening.turn
+
+    def _forget(self, transactional_id: str, *, before_turn: int) -> None:
+        """Drop the opening of a turn that is over; the next transaction may have been announced already."""
+        opening = self._openings.get(transactional_id)
+        if opening is not None and opening.turn < before_turn:
+            del self._openings[transactional_id]
 
     def _open(self, transactional_id: str, state: TransactionalId) -> Opening:
         opening = self._openings.get(transactional_id)
@@ -303,4 +321,7 @@ class TransactionCoordinator:
         elif commit.result():
             self.timeouts += 1
             logger.info("transaction of %s timed out after %d ms", transactional_id, opening.timeout_ms)
+        else:
+            # What was written in the same moment has begun, and is due later.
+            self._alarm.set(transactional_id, self._now_ms() + opening.timeout_ms)
         self._decided(transactional_id, opening, commit)

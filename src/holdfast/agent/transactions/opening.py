@@ -17,6 +17,8 @@ class Opening:
     session: int = 0
     """The newest connection that announced something for it: an older one cannot end it (TV1)."""
     is_announced: bool = False
+    is_begun: bool = False
+    """Whether something of it is durable."""
     is_ending: bool = False
     partitions: set[tuple[UUID, int]] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)

@@ -72,6 +72,7 @@ class TransactionPlan:
         self._next_instance = known.next_instance
         self._changed: dict[str, TransactionalId] = {}
         self._joined: dict[int, Partitions] = {}
+        self._begun_by: set[str] = set()
         # Producer id → instance, and the other way round.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
@@ -106,6 +107,7 @@ class TransactionPlan:
             state, instance=instance, now_ms=self._now_ms
         )
         self._open[state.producer_id] = instance
+        self._begun_by.add(membership.transactional_id)
         self.begun.append(TransactionBegun(instance, state.producer_id))
         return instance
 
@@ -137,6 +139,12 @@ class TransactionPlan:
                 self._ended[state.instance] = state.producer_id
                 self.ended.append(TransactionEnded(state.instance, commit, self._now_ms))
         return changed
+
+    @property
+    def opened(self) -> dict[str, TransactionalId]:
+        """The ids that have begun a transaction and not ended it, by name."""
+        states = ((name, self._changed[name]) for name in self._begun_by)
+        return {name: state for name, state in states if state.instance != NO_INSTANCE}
 
     def seal(self) -> list[TransactionalIdSet]:
         """Each changed id as the plan leaves it."""
