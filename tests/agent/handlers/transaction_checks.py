@@ -23,9 +23,12 @@ FENCED, OLD_EPOCH, NOT_ANNOUNCED, STRANGER = 90, 47, 48, 49
 
 
 class Exchange(Protocol):
-    """A client of an agent."""
+    """A connection."""
 
-    call: Callable[[Any], Any]
+    @property
+    def call(self) -> Callable[[Any], Any]:
+        """Sends a request and returns its answer."""
+        ...
 
 
 def ask(exchange: Exchange, request: Any, version: int) -> Any:
