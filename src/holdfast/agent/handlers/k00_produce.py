@@ -113,7 +113,7 @@ def produce(agent: Agent, request: Request) -> Deferred:
         try:
             write = _checked_write(agent, acks, part)
             if write.view.is_transactional:
-                write.membership = _join(agent, request, transactional_id, write.key)
+                write.membership = _join(agent, request, transactional_id, write)
         except HoldfastError as refusal:
             answer.note(index, refusal)
         else:
@@ -121,7 +121,7 @@ def produce(agent: Agent, request: Request) -> Deferred:
     return answer
 
 
-def _join(agent: Agent, request: Request, transactional_id: str | None, key: PartitionKey) -> Membership:
+def _join(agent: Agent, request: Request, transactional_id: str | None, write: AppendBatch) -> Membership:
     """The transaction that a transactional batch belongs to."""
     if transactional_id is None:
         raise TransactionalIdAuthorizationFailed(
@@ -129,7 +129,13 @@ def _join(agent: Agent, request: Request, transactional_id: str | None, key: Par
         )
     if not transactional_id:
         raise InvalidRequest("a transactional id without letters")
-    return agent.transactions.join(transactional_id, implicit=request.version >= IMPLICIT_SINCE, place=key)
+    return agent.transactions.join(
+        transactional_id,
+        write.view.producer_id,
+        write.view.producer_epoch,
+        implicit=request.version >= IMPLICIT_SINCE,
+        place=write.key,
+    )
 
 
 def _read(request: Request) -> tuple[str | None, int, list[PartitionProduce]]:

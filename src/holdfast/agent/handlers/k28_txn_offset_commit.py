@@ -52,7 +52,11 @@ async def _stage(agent: Agent, request: Any, offsets: list[GroupOffsetCommitted]
     if offsets:
         implicit = request.API_VERSION >= IMPLICIT_SINCE
         membership = agent.transactions.join(
-            request.transactional_id, implicit=implicit, group=request.group_id
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            implicit=implicit,
+            group=request.group_id,
         )
         await agent.transactions.stage(membership, request.producer_id, request.producer_epoch, offsets)
 

@@ -16,13 +16,12 @@ from holdfast.agent.alarm import Alarm
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.transactions.opening import Opening
-from holdfast.agent.transactions.plan import Membership
+from holdfast.agent.transactions.plan import Membership, check_writer
 from holdfast.agent.transactions.writes import EndTransaction, FenceProducer, InitialiseProducer, StageOffsets
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import (
     ConcurrentTransactions,
-    InvalidProducerIdMapping,
     InvalidTransactionTimeout,
     InvalidTxnState,
     NotCoordinator,
@@ -130,19 +129,27 @@ class TransactionCoordinator:
         return opening is not None and opening.turn == state.turn and place in opening.partitions
 
     def join(
-        self, transactional_id: str, *, implicit: bool, place: Place | None = None, group: str | None = None
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        implicit: bool,
+        place: Place | None = None,
+        group: str | None = None,
     ) -> Membership:
         """What a batch for a partition, or positions of a group, have to show when they are committed.
 
-        `implicit` (TV2): they need not have been announced. InvalidTxnState if they should have been.
+        `implicit` (TV2): they need not have been announced. InvalidTxnState if they should have been; but a
+        producer that is fenced hears of that, or it would believe that an abort mends it.
         """
         opening = self._openings.get(transactional_id)
         if opening is not None and not implicit and (place in opening.partitions or group in opening.groups):
             return Membership(transactional_id, opening.turn)
         if opening is None or not implicit:
-            state = self._plane.find_transactional_id(transactional_id)
-            if state is None:
-                raise InvalidProducerIdMapping(f"nobody has initialised {transactional_id!r}")
+            state = check_writer(
+                self._plane.find_transactional_id(transactional_id), producer_id=producer_id, epoch=epoch
+            )
             if not implicit and not self._may_have_forgotten(transactional_id):
                 raise InvalidTxnState("not part of the transaction: announce it first")
             opening = self._open(transactional_id, state)

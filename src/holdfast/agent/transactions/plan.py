@@ -27,6 +27,14 @@ class Membership(NamedTuple):
 Partitions = set[tuple[UUID, int]]
 
 
+def check_writer(state: TransactionalId | None, *, producer_id: int, epoch: int) -> TransactionalId:
+    """The state, if the producer owns the id; one that writes data hears of its epoch, as in Kafka."""
+    try:
+        return rules.check_producer(state, producer_id=producer_id, epoch=epoch)
+    except ProducerFenced as refusal:
+        raise InvalidProducerEpoch(str(refusal)) from refusal
+
+
 class KnownTransactions:
     """Transactional ids and open instances as the last commit left them: a cache over the control plane."""
 
@@ -84,11 +92,8 @@ class TransactionPlan:
         return self._changed.get(transactional_id) or self._known.find(transactional_id)
 
     def check_producer(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """Raise unless the producer owns the id; one that writes data hears of its epoch, as in Kafka."""
-        try:
-            rules.check_producer(self.find(transactional_id), producer_id=producer_id, epoch=epoch)
-        except ProducerFenced as refusal:
-            raise InvalidProducerEpoch(str(refusal)) from refusal
+        """Raise unless the producer owns the id."""
+        check_writer(self.find(transactional_id), producer_id=producer_id, epoch=epoch)
 
     def join(self, membership: Membership) -> int:
         """The open instance of the membership's transaction, begun if need be; `check_producer` comes first.
