@@ -16,9 +16,9 @@ from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Identity
 from holdfast.records.build import read_records
 from holdfast.records.walk import walk_valid
+from holdfast.store.faulty import FaultyStore
 from tests.agent import requests
 from tests.agent.batches import batch
-from tests.agent.faults import FaultyStore
 from tests.agent.raw import DescribeTransactionsRequest, WriteTxnMarkersRequest
 from tests.agent.serving import AsyncRawClient, serving
 
@@ -295,7 +295,7 @@ class Gate:
         store = self._agent.store
         assert isinstance(store, FaultyStore)
         store.waits.clear()
-        store.gate.clear()
+        store.hang()
         plain = asyncio.create_task(client.call(requests.produce(TOPIC, {1: batch(b"plain")})))
         await until(store.waits.is_set)
         return plain
@@ -307,4 +307,4 @@ class Gate:
     def open(self) -> None:
         """Let everything through."""
         if isinstance(self._agent.store, FaultyStore):
-            self._agent.store.gate.set()
+            self._agent.store.release()

@@ -17,8 +17,9 @@ from holdfast.agent.writes import Write
 from holdfast.client import transactions
 from holdfast.client.groups import TopicPartition
 from holdfast.rules.transactional_id import EPOCH_LAST, Phase, TransactionalId
+from holdfast.store.faulty import FaultyStore
 from tests.agent.batches import NOW_MS
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 from tests.agent.transactions.driving import (
     GENERATIONS,
     TOPIC,
@@ -27,8 +28,8 @@ from tests.agent.transactions.driving import (
     Desk,
     Producer,
     Versions,
-    desk_of,
     describe,
+    desk_of,
     run,
     until,
 )
@@ -195,7 +196,7 @@ def test_no_clock_alone_ends_a_transaction(tmp_path: Path) -> None:
 
     async def main() -> None:
         clocks = Clocks()
-        plane, store = FaultyPlane(tmp_path / "control.db"), FaultyStore(tmp_path)
+        plane, store = FaultyPlane(tmp_path / "control.db"), faulty_store(tmp_path)
         committer = Committer(
             plane=plane, stores=StoreSet([store], append_seconds_max=10), now_ms=lambda: clocks.wall_ms
         )
