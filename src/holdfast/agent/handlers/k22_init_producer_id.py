@@ -19,6 +19,9 @@ from holdfast.errors import HoldfastError, InvalidRequest
 
 FENCED_SINCE = 4
 
+ID_BYTES_MAX = 2**15 - 1
+"""As long as Kafka lets a string be; the compact lengths of flexible versions alone would allow for megabytes."""
+
 
 @serves(InitProducerIdRequest, first=0, last=5)
 async def init_producer_id(agent: Agent, request: Any) -> Any:
@@ -46,6 +49,8 @@ async def _initialise(agent: Agent, request: Any) -> tuple[int, int]:
         return await agent.producer_ids.allot(), 0
     if not request.transactional_id:
         raise InvalidRequest("a transactional id without letters")
+    if len(request.transactional_id.encode()) > ID_BYTES_MAX:
+        raise InvalidRequest(f"a transactional id of more than {ID_BYTES_MAX} bytes")
     claimed = None if known_id < 0 else (known_id, known_epoch)
     state = await agent.transactions.initialise(
         request.transactional_id, claimed, request.transaction_timeout_ms
