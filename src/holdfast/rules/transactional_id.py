@@ -50,7 +50,7 @@ class TransactionalId:
     previous_producer_id: int = NO_PRODUCER_ID
     previous_epoch: int = NO_EPOCH
     started_ms: int = -1
-    """The wall clock when the open transaction began, for people to see; nothing is decided by it."""
+    """The wall clock when the last transaction began, for people to see; nothing is decided by it."""
 
     @property
     def previous(self) -> tuple[int, int]:
@@ -119,11 +119,13 @@ def end(
     bump: bool,
     announced: bool,
     spare_producer_id: int | None,
+    started_ms: int = -1,
 ) -> TransactionalId:
     """Decide the open transaction; the same state again if this is the retry of an end that has happened.
 
     `bump` is KIP-890 (TV2): the next transaction has another epoch, so that no late request can mean it.
-    `announced`: partitions were added to a transaction that has written nothing durable yet.
+    `announced`: partitions were added to a transaction that has written nothing durable yet; it began at
+    `started_ms`.
     """
     wanted = Phase.COMMITTED if commit else Phase.ABORTED
     is_open = state is not None and (state.phase is Phase.ONGOING or announced)
@@ -140,7 +142,9 @@ def end(
             return state
         if not is_open and commit:
             raise InvalidTxnState("there is no transaction to commit")
-    ended = replace(state, phase=wanted, instance=NO_INSTANCE, turn=state.turn + 1, started_ms=-1)
+    if state.phase is Phase.ONGOING:
+        started_ms = state.started_ms
+    ended = replace(state, phase=wanted, instance=NO_INSTANCE, turn=state.turn + 1, started_ms=started_ms)
     if not bump:
         return ended
     next_producer_id, next_epoch = _next_epoch(state, spare_producer_id)
@@ -167,7 +171,6 @@ def fence(state: TransactionalId) -> TransactionalId:
         turn=state.turn + 1,
         previous_producer_id=state.producer_id,
         previous_epoch=state.epoch,
-        started_ms=-1,
     )
 
 

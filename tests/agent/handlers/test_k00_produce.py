@@ -282,4 +282,4 @@ def test_long_name_is_not_taken_for_a_short_one() -> None:
     name = b"x" * 199 + b"\2"
     topic = b"\2" + b"\xc9\x01" + name + b"\2" + struct.pack(">i", 2) + b"\0"
     body = b"\0" + struct.pack(">hi", -1, 1000) + topic + bytes(3)
-    assert read(body, 9) == (-1, [(name.decode(), 2, None)])
+    assert read(body, 9) == (None, -1, [(name.decode(), 2, None)])

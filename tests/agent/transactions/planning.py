@@ -100,6 +100,7 @@ class World:
             commit=commit,
             bump=bump,
             announced_turn=announced_turn,
+            started_ms=NOW_MS,
             spare_producer_id=next(self._spares),
         ).plan(plan)
 

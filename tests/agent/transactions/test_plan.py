@@ -12,6 +12,7 @@ from holdfast.errors import (
     InvalidTxnState,
     OutOfOrderSequence,
     ProducerFenced,
+    TransactionAbortable,
     UnknownTopicOrPartition,
 )
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
@@ -157,9 +158,9 @@ def test_what_was_taken_in_before_the_end_comes_too_late(world: World, same_comm
         world.commit(plan)
         plan = world.plan()
     for key in (A, B):
-        with pytest.raises(InvalidTxnState):
+        with pytest.raises(TransactionAbortable):
             append(plan, key, batch(t, 1), late)
-    with pytest.raises(InvalidTxnState):
+    with pytest.raises(TransactionAbortable):
         stage(plan, t, late, 5)
     world.commit(plan)
     assert world.known.open == {}

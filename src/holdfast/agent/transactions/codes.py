@@ -9,10 +9,10 @@ from holdfast.errors import (
 )
 
 
-def code_of(refusal: HoldfastError, *, fenced: bool = True, abortable: bool = False) -> int:
-    """The error code for a version that knows PRODUCER_FENCED (KIP-588) or TRANSACTION_ABORTABLE (KIP-890)."""
+def code_of(refusal: HoldfastError, *, fenced: bool = True, abortable: bool = True) -> int:
+    """The error code, also for a version from before PRODUCER_FENCED (KIP-588) or TRANSACTION_ABORTABLE (KIP-890)."""
     if isinstance(refusal, ProducerFenced) and not fenced:
         return InvalidProducerEpoch.kafka_code
-    if isinstance(refusal, InvalidTxnState) and abortable:
-        return TransactionAbortable.kafka_code
+    if isinstance(refusal, TransactionAbortable) and not abortable:
+        return InvalidTxnState.kafka_code
     return refusal.kafka_code

@@ -25,6 +25,7 @@ from holdfast.errors import (
     InvalidTransactionTimeout,
     InvalidTxnState,
     NotCoordinator,
+    TransactionAbortable,
     TransactionalIdNotFound,
 )
 from holdfast.rules import transactional_id as rules
@@ -44,7 +45,7 @@ class TransactionDescription(NamedTuple):
     state: TransactionalId
     phase: Phase
     started_ms: int
-    """The wall clock when the transaction began; -1 if none is open."""
+    """The wall clock when the transaction began that is open, or was last; -1 if there was none."""
     partitions: frozenset[Place]
 
 
@@ -140,7 +141,7 @@ class TransactionCoordinator:
     ) -> Membership:
         """What a batch for a partition, or positions of a group, have to show when they are committed.
 
-        `implicit` (TV2): they need not have been announced. InvalidTxnState if they should have been; but a
+        `implicit` (TV2): they need not have been announced. TransactionAbortable if they should have been; but a
         producer that is fenced hears of that, or it would believe that an abort mends it.
         """
         opening = self._openings.get(transactional_id)
@@ -151,7 +152,7 @@ class TransactionCoordinator:
                 self._plane.find_transactional_id(transactional_id), producer_id=producer_id, epoch=epoch
             )
             if not implicit and not self._may_have_forgotten(transactional_id):
-                raise InvalidTxnState("not part of the transaction: announce it first")
+                raise TransactionAbortable("not part of the transaction: announce it first")
             opening = self._open(transactional_id, state)
         if implicit and place is not None:
             opening.partitions.add(place)
@@ -183,6 +184,7 @@ class TransactionCoordinator:
             commit=commit,
             bump=bump,
             announced_turn=self._announced_turn(transactional_id, opening, may_be_forgotten=not bump),
+            started_ms=self._wall_ms() if opening is None else opening.started_ms,
             spare_producer_id=await self._allot_spare(transactional_id) if bump else None,
         )
         state = await self._decide(transactional_id, write, opening)
@@ -270,7 +272,7 @@ class TransactionCoordinator:
                 turn=state.turn,
                 timeout_ms=state.timeout_ms,
                 since_ms=self._passed_ms(),
-                started_ms=state.started_ms if state.started_ms >= 0 else self._wall_ms(),
+                started_ms=state.started_ms if state.instance != NO_INSTANCE else self._wall_ms(),
             )
             self._alarm.set(transactional_id, self._now_ms() + state.timeout_ms)
         return opening

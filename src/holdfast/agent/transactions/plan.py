@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.control.plane import ControlPlane
-from holdfast.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
+from holdfast.errors import InvalidProducerEpoch, ProducerFenced, TransactionAbortable
 from holdfast.rules import transactional_id as rules
 from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.rules.transactional_id import TransactionalId
@@ -98,12 +98,12 @@ class TransactionPlan:
     def join(self, membership: Membership) -> int:
         """The open instance of the membership's transaction, begun if need be; `check_producer` comes first.
 
-        InvalidTxnState if the transaction has ended since the request was taken.
+        TransactionAbortable if the transaction has ended since the request was taken.
         """
         state = self.find(membership.transactional_id)
         assert state is not None, "check_producer comes first"
         if membership.turn not in (None, state.turn):
-            raise InvalidTxnState("the transaction has ended")
+            raise TransactionAbortable("the transaction has ended")
         if state.instance != NO_INSTANCE:
             return state.instance
         instance = self._next_instance

@@ -44,6 +44,8 @@ class EndTransaction(Write):
     bump: bool
     announced_turn: int | None
     """The turn in which the producer has announced a transaction that may have no data."""
+    started_ms: int
+    """When that was, or now."""
     spare_producer_id: int | None
 
     def plan(self, plan: CommitPlan) -> TransactionalId:
@@ -56,6 +58,7 @@ class EndTransaction(Write):
             commit=self.commit,
             bump=self.bump,
             announced=state is not None and state.turn == self.announced_turn,
+            started_ms=self.started_ms,
             spare_producer_id=self.spare_producer_id,
         )
         return plan.transactions.change(self.transactional_id, update, commit=self.commit)
