@@ -15,6 +15,7 @@ from holdfast.store.footer import (
     ExtentAppended,
     GroupOffsetStaged,
     TopicCreated,
+    TopicDeleted,
     TransactionalIdSet,
     TransactionBegun,
     TransactionEnded,
@@ -140,6 +141,23 @@ def test_an_end_costs_the_same_for_any_number_of_partitions_and_extents(
     assert large[0] == small[0]
     assert abs(large[1] - small[1]) < 10, "the extents alone are 2,000"
     assert plane.find_bounds(TOPIC, PARTITIONS - 1).last_stable == 10
+
+
+def test_a_deleted_topic_leaves_no_row(plane: SqliteControlPlane, apply: Apply, path: Path) -> None:
+    """Of what was open in it, or staged for it; nobody would come to take it away."""
+    other = UUID(int=2)
+    apply(
+        TopicCreated("bills", other, [[1]], {}),
+        TransactionBegun(1, 7),
+        TransactionBegun(2, 8),
+        _extent(0, 0, 1),
+        ExtentAppended(other, 0, 0, 0, [1], 100, 5, 0, 2),
+        *(GroupOffsetStaged(1, "g", topic_id, 0, 1, -1, None) for topic_id in (TOPIC, other)),
+    )
+    apply(TopicDeleted(TOPIC))
+    assert _joined(path) == [2]
+    (left,) = plane._writer.execute("SELECT count(*) FROM staged_offsets").fetchone()
+    assert left == 1
 
 
 def test_all_of_it_outlives_the_process(plane: SqliteControlPlane, apply: Apply, path: Path) -> None:
