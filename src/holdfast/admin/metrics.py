@@ -8,6 +8,7 @@ from kafka.protocol.api_key import ApiKey
 from holdfast.admin import process
 from holdfast.admin.prometheus import Family, counter, counters, gauge, histogram
 from holdfast.agent.agent import Agent
+from holdfast.agent.cluster import wall_clock_ms
 
 _NAMES = {int(key): key.name for key in ApiKey}
 
@@ -17,6 +18,7 @@ def families(agent: Agent) -> Iterator[Family]:
     yield gauge("holdfast_build_info", "The version that runs.", 1, (("version", version("holdfast")),))
     yield from _clients(agent)
     yield from _commits(agent)
+    yield from _transactions(agent)
     yield gauge("holdfast_nodes", "Nodes that this process hosts.", len(agent.peers))
     in_sync = sum(peer.node_id in agent.catalog.in_sync for peer in agent.peers)
     yield gauge("holdfast_nodes_in_sync", "Nodes whose store has every acknowledged byte.", in_sync)
@@ -79,6 +81,38 @@ def _commits(agent: Agent) -> Iterator[Family]:
     yield gauge("holdfast_commit_queue_writes", "Writes that wait for a commit.", agent.commits.queued_writes)
     yield gauge("holdfast_commit_queue_bytes", "Bytes that wait for a commit.", agent.commits.queued_bytes)
     yield gauge("holdfast_last_frame", "Number of the newest frame.", agent.commits.last_frame)
+
+
+def _transactions(agent: Agent) -> Iterator[Family]:
+    found = agent.transactions.list_open()
+    age_ms = max(0, wall_clock_ms() - found[0].started_ms) if found else 0
+    yield gauge("holdfast_transactions_open", "Transactions under way.", len(found))
+    yield gauge(
+        "holdfast_transactions_open_age_seconds",
+        "Age of the oldest transaction under way; 0 if there is none.",
+        age_ms / 1000,
+    )
+    counts = agent.counters
+    yield counter(
+        "holdfast_transactions_begun_total",
+        "Transactions that wrote or staged something.",
+        counts.transactions_begun,
+    )
+    yield counter(
+        "holdfast_transactions_committed_total",
+        "Of these, those that were committed.",
+        counts.transactions_committed,
+    )
+    yield counter(
+        "holdfast_transactions_aborted_total",
+        "Of these, those that were aborted, for whatever reason.",
+        counts.transactions_aborted,
+    )
+    yield counter(
+        "holdfast_transactions_timed_out_total",
+        "Transactions ended by their timeout, empty ones included.",
+        agent.transactions.timeouts,
+    )
 
 
 def _by_api(counts: list[int]) -> Iterator[tuple[str, int]]:

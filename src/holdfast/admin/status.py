@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 from holdfast.admin import process
 from holdfast.agent.agent import Agent
+from holdfast.agent.cluster import wall_clock_ms
 
 
 def status(agent: Agent) -> dict[str, object]:
@@ -32,5 +33,19 @@ def status(agent: Agent) -> dict[str, object]:
         "log_end_sum": sum(each.end for each in bounds),
         "last_frame": agent.commits.last_frame,
         "commit_queue": {"writes": agent.commits.queued_writes, "bytes": agent.commits.queued_bytes},
+        "transactions": _transactions(agent),
         "connections": sum(len(peer.connections) for peer in agent.peers),
     }
+
+
+def _transactions(agent: Agent) -> dict[str, object]:
+    found = agent.transactions.list_open()
+    oldest = None
+    if found:
+        oldest = {
+            "transactional_id": found[0].transactional_id,
+            "producer_id": found[0].producer_id,
+            "producer_epoch": found[0].epoch,
+            "age_seconds": max(0, wall_clock_ms() - found[0].started_ms) / 1000,
+        }
+    return {"open": len(found), "oldest": oldest}

@@ -31,6 +31,9 @@ class Committed:
     """Transactional ids that have begun a transaction, by name."""
     topics_changed: bool = False
     """Whether there are other topics now, or other configs, partitions or leaders."""
+    transactions_begun: int = 0
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
 
 
 class Committer:
@@ -122,6 +125,9 @@ class Committer:
             appended=plan.appended + ended + stable,
             opened=plan.transactions.opened,
             topics_changed=moved or not plan.topics.is_empty,
+            transactions_begun=len(plan.transactions.begun),
+            transactions_committed=sum(end.committed for end in plan.transactions.ended),
+            transactions_aborted=sum(not end.committed for end in plan.transactions.ended),
         )
 
     def _make_durable(self, bodies: dict[int, list[Buffer]], changes: list[Change]) -> frozenset[int]:

@@ -38,6 +38,9 @@ class Counters:
         "connections_refused",
         "request_bytes",
         "requests",
+        "transactions_aborted",
+        "transactions_begun",
+        "transactions_committed",
     )
 
     def __init__(self) -> None:
@@ -49,3 +52,6 @@ class Counters:
         self.commit_seconds = Histogram(COMMIT_SECONDS_BOUNDS)
         self.commit_writes = 0
         self.commit_failures = 0
+        self.transactions_begun = 0
+        self.transactions_committed = 0
+        self.transactions_aborted = 0

@@ -123,6 +123,9 @@ class GroupCommit:
             # A write alone may be refused for many reasons; this one hits the whole group.
             if isinstance(committed.answers[0], StorageUnavailable):
                 self._counters.commit_failures += 1
+            self._counters.transactions_begun += committed.transactions_begun
+            self._counters.transactions_committed += committed.transactions_committed
+            self._counters.transactions_aborted += committed.transactions_aborted
             self._loop.call_soon_threadsafe(self._deliver, group, committed)
 
     def _commit(self, writes: list[Write]) -> Committed:

@@ -39,9 +39,19 @@ def _facts(found: dict[str, Any]) -> dict[str, object]:
         "offsets": f"{found['log_end_sum'] - found['log_start_sum']:,} between log starts and ends",
         "last frame": f"{found['last_frame']:,}",
         "commit queue": f"{present.count(queue['writes'], 'write')}, {present.count(queue['bytes'], 'byte')}",
+        "transactions": _transactions(found["transactions"]),
         "connections": found["connections"],
     }
 
 
 def _node(node: dict[str, Any]) -> str:
     return f"{node['id']} at {node['address']}{'' if node['in_sync'] else ' (not in sync)'}"
+
+
+def _transactions(found: dict[str, Any]) -> str:
+    oldest = found["oldest"]
+    if oldest is None:
+        return "none open"
+    age = timedelta(seconds=round(oldest["age_seconds"]))
+    producer = f"producer {oldest['producer_id']} epoch {oldest['producer_epoch']}"
+    return f"{found['open']:,} open, the oldest for {age}: {oldest['transactional_id']} ({producer})"

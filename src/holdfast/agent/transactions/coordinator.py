@@ -49,6 +49,15 @@ class TransactionDescription(NamedTuple):
     partitions: frozenset[Place]
 
 
+class OpenTransaction(NamedTuple):
+    """A transaction under way."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+
+
 class TransactionCoordinator:
     """All transactional ids; refusals are raised as the errors that clients know.
 
@@ -78,6 +87,7 @@ class TransactionCoordinator:
         # Ids whose present transaction, if there is one, began under the eyes of this process.
         self._known_from_start: set[str] = set()
         self.timeouts = 0
+        """Transactions that timed out since the start."""
         for name, state in plane.list_transactional_ids().items():
             if state.instance != NO_INSTANCE:
                 self._open(name, state).is_begun = True
@@ -214,6 +224,20 @@ class TransactionCoordinator:
         return {
             name: self._describe(name, state) for name, state in self._plane.list_transactional_ids().items()
         }
+
+    def list_open(self) -> list[OpenTransaction]:
+        """What is under way, the oldest first; from any thread."""
+        found = []
+        for name, opening in list(self._openings.items()):
+            state = self._plane.find_transactional_id(name)
+            # A refused batch leaves an opening behind that has neither announced nor written anything.
+            if (
+                state is not None
+                and opening.turn == state.turn
+                and (opening.is_announced or state.phase is Phase.ONGOING)
+            ):
+                found.append(OpenTransaction(name, state.producer_id, state.epoch, opening.started_ms))
+        return sorted(found, key=lambda each: each.started_ms)
 
     def _describe(self, transactional_id: str, state: TransactionalId) -> TransactionDescription:
         opening = self._openings.get(transactional_id)
