@@ -86,3 +86,13 @@ def complete_config(ctx: click.Context, param: click.Parameter, incomplete: str)
             names = sorted(entry.name for entry in describe_configs(cluster, name))
             return [found for found in names if found.startswith(incomplete)]
     return []
+
+
+def complete_transactional_id(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Transactional ids for the shell, likewise."""
+    from holdfast.client.transactional_ids import list_transactional_ids
+
+    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
+    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+        return [each.name for each in list_transactional_ids(cluster) if each.name.startswith(incomplete)]
+    return []

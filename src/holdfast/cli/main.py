@@ -20,6 +20,7 @@ COMMANDS = {
     "recover": "Make the control plane anew from the stores.",
     "status": "Show how a running Holdfast is.",
     "topic": "Topics: list, create, describe, delete, configure, lead.",
+    "txn": "Transactions: list, describe, abort, find hanging ones.",
     "up": "Serve the Kafka protocol from this machine.",
 }
 

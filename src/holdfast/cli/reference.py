@@ -27,8 +27,8 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 What fails says so in one line on stderr. Every command that prints an answer takes `--json`. `--bootstrap`, or
 `HOLDFAST_BOOTSTRAP`, names any Kafka cluster, not only Holdfast; what a broker does not offer is said to be so.
 `--data`, or `--admin`, names a Holdfast on this machine, for what Kafka's protocol has no request for.
-`holdfast completion` prints a script that lets a shell complete commands, options, topics and groups. `holdfast lab` is
-told by `holdfast lab --help`.
+`holdfast completion` prints a script that lets a shell complete commands, options, topics, groups and
+transactional ids. `holdfast lab` is told by `holdfast lab --help`.
 
 ```console
 $ printf 'a:1\\nb:2\\n' | holdfast produce orders --key-separator :      # keys and values from lines
@@ -38,6 +38,7 @@ $ holdfast consume orders --json | holdfast produce copy --json         # a copy
 $ holdfast consume orders --json | jq -r 'select(.value == null).key'   # keys that were deleted
 $ holdfast topic lead orders:0 2                                        # node 2 leads the partition now
 $ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what would change
+$ holdfast txn hanging || holdfast txn list --state ongoing             # what holds readers back
 ```
 """
 
