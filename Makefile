@@ -48,7 +48,7 @@ compat: setup ## kafka-python's own integration tests and kcat against Holdfast
 	$(BIN)/python -m compat.kcat
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)

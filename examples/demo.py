@@ -6,10 +6,7 @@ Run it with `make demo`. It needs no installed Kafka and no installed Java, and 
 import json
 import logging
 import random
-import re
-import select
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from examples.server import ExampleError, expect, holdfast
 from holdfast.spark.session import spark_session
 
 TOPIC: Final = "accounts"
@@ -33,8 +31,6 @@ RECORDS: Final = 100_000
 ACCOUNTS: Final = 1_000
 ROWS_SHOWN: Final = 8
 SEED: Final = 7
-START_S_MAX: Final = 20.0
-STOP_S_MAX: Final = 20.0
 SILENCE_S_MAX: Final = 30.0
 
 SHORT_LIVED: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
@@ -42,10 +38,6 @@ SHORT_LIVED: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"
 
 console = Console()
 Newest = dict[bytes, bytes]
-
-
-class DemoError(Exception):
-    """A step did not do what it should."""
 
 
 @contextmanager
@@ -61,37 +53,6 @@ def step(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]
         console.print(f"[red]✘[/] {what}")
         raise
     console.print(f"[green]✔[/] {what} [dim]{time.monotonic() - begun:.1f} s[/]")
-
-
-@contextmanager
-def holdfast(directory: Path) -> Iterator[str]:
-    """A Holdfast process for as long as the block lasts; yields its address."""
-    log = directory / "holdfast.log"
-    command = [sys.executable, "-m", "holdfast", "up", "--data", str(directory / "data")]
-    command += ["--listen", "127.0.0.1:0", "--partitions", str(PARTITIONS)]
-    with log.open("wb") as errors:
-        # A process group of its own: ^C reaches the demo alone, which then stops the server.
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, process_group=0)
-    try:
-        yield address_of(server, log)
-    finally:
-        server.terminate()
-        try:
-            server.wait(STOP_S_MAX)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
-
-
-def address_of(server: subprocess.Popen[bytes], log: Path) -> str:
-    """Waits for the one line that says where the server listens."""
-    assert server.stdout is not None
-    ready, _, _ = select.select([server.stdout], [], [], START_S_MAX)
-    line = server.stdout.readline().decode() if ready else ""
-    found = re.search(r"listening on (\S+:\d+)", line)
-    if found is None:
-        raise DemoError(f"holdfast did not start; it said: {(line + log.read_text()).strip() or 'nothing'}")
-    return found[1]
 
 
 def produce(address: str, advance: Callable[[int], None]) -> None:
@@ -113,7 +74,7 @@ def produce(address: str, advance: Callable[[int], None]) -> None:
             advance(1_000)
     left = producer.flush(SILENCE_S_MAX)
     if refused or left:
-        raise DemoError(f"{len(refused)} records were refused and {left} not answered: {refused[:1]}")
+        raise ExampleError(f"{len(refused)} records were refused and {left} not answered: {refused[:1]}")
 
 
 def consume(address: str) -> Newest:
@@ -166,17 +127,11 @@ def show(accounts: DataFrame) -> None:
     console.print(table)
 
 
-def expect(holds: bool, otherwise: str) -> None:
-    """Ends the demo if something is not as it should be."""
-    if not holds:
-        raise DemoError(otherwise)
-
-
 def run() -> None:
     """The whole way, step by step."""
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory,
-        holdfast(Path(directory)) as address,
+        holdfast(Path(directory), partitions=PARTITIONS) as address,
     ):
         console.print(f"[green]✔[/] holdfast is listening on {address}", highlight=False)
         with step(f"produce {RECORDS:,} records with confluent-kafka", RECORDS) as advance:
