@@ -197,10 +197,12 @@ def test_refusals(
     assert "no-such-id" not in [each.name for each in list_transactional_ids(cluster)]
 
 
-def test_completion(bootstrap: str, topic: str, opened: TransactionalProducer) -> None:
+def test_completion(bootstrap: str, cluster: Cluster, topic: str) -> None:
     """Transactional ids are completed, and topics where a producer is named."""
-    assert completed(f"holdfast txn describe {topic[:-1]}", bootstrap) == [topic]
-    assert completed(f"holdfast txn abort {topic[:-1]}", bootstrap) == [topic]
+    TransactionalProducer(cluster, f"{topic}-id").init()
+    assert completed(f"holdfast txn describe {topic}", bootstrap) == [f"{topic}-id"]
+    assert completed(f"holdfast txn abort {topic}-", bootstrap) == [f"{topic}-id"]
+    assert completed(f"holdfast txn abort --producer 7 {topic}", bootstrap) == [topic]
 
 
 def test_several_nodes(tmp_path_factory: pytest.TempPathFactory) -> None:

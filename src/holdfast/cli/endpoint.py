@@ -1,4 +1,4 @@
-"""Which cluster a command talks to, and what it says when that has no such topic."""
+"""Which cluster a command talks to, and what it says when that has no such topic or transactional id."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.errors import HoldfastError, UnknownTopicOrPartition
+from holdfast.errors import HoldfastError, TransactionalIdNotFound, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from holdfast.client.cluster import Cluster, Topic
+    from holdfast.client.transactional_ids import TransactionDescription
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 ANSWER_SECONDS_MAX = 10.0
@@ -56,6 +57,19 @@ def require_partitions(topic: "Topic", wanted: tuple[int, ...]) -> list[int]:
                 f"{topic.name!r} has no partition {partition}: it has 0 to {len(topic.partitions) - 1}"
             )
     return sorted(set(wanted)) or sorted(topic.partitions)
+
+
+def require_transactional_id(cluster: "Cluster", name: str) -> "TransactionDescription":
+    """The transactional id as its coordinator describes it, or an error that says where to look."""
+    from holdfast.client.transactional_ids import describe_transactional_id
+
+    try:
+        return describe_transactional_id(cluster, name)
+    except TransactionalIdNotFound:
+        raise TransactionalIdNotFound(
+            f"there is no transactional id {name!r} at {cluster.bootstrap}:"
+            " `holdfast txn list` shows what there is"
+        ) from None
 
 
 def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
