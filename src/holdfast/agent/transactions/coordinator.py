@@ -234,7 +234,7 @@ class TransactionCoordinator:
             if (
                 state is not None
                 and opening.turn == state.turn
-                and (opening.is_announced or state.phase is Phase.ONGOING)
+                and (opening.is_announced or opening.is_begun)
             ):
                 found.append(OpenTransaction(name, state.producer_id, state.epoch, opening.started_ms))
         return sorted(found, key=lambda each: each.started_ms)
