@@ -246,7 +246,9 @@ class TransactionCoordinator:
             return TransactionDescription(state, state.phase, state.started_ms, frozenset())
         written = self._plane.find_instance_partitions(state.instance)
         partitions = opening.partitions | {(topic_id, partition) for topic_id, partition, _ in written}
-        return TransactionDescription(state, Phase.ONGOING, opening.started_ms, frozenset(partitions))
+        # The same time before and after a restart, as soon as something is durable.
+        started_ms = state.started_ms if state.phase is Phase.ONGOING else opening.started_ms
+        return TransactionDescription(state, Phase.ONGOING, started_ms, frozenset(partitions))
 
     def watch(self, opened: Mapping[str, TransactionalId]) -> None:
         """Transactions have become durable: whatever was forgotten meanwhile, each of them can time out."""
