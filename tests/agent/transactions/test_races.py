@@ -25,7 +25,7 @@ from tests.agent.transactions.driving import (
 
 pytestmark = pytest.mark.usefixtures("gated_stores")
 
-OLD_EPOCH, ENDED, OUT_OF_ORDER = 47, 48, 45
+OLD_EPOCH, ENDED, OUT_OF_ORDER, FENCED = 47, 48, 45, 90
 
 Ending = Callable[[Desk, Producer], Coroutine[Any, Any, Any]]
 
@@ -108,6 +108,47 @@ def test_a_batch_behind_a_commit_of_the_same_epoch_is_refused(tmp_path: Path) ->
         assert await producer.write(b"second") == 1
         assert await producer.end(commit=False) == 0
         assert await desk.read(committed=True) == ([(0, b"first")], 2, 2)
+
+    run(tmp_path, scenario)
+
+
+def test_an_abort_by_hand_behind_the_commit_is_in_vain(tmp_path: Path) -> None:
+    """The operator meant the transaction that has just been committed: its producer is not fenced for it."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer()
+        await producer.write(b"first")
+        plain = await desk.gate.close(desk.client)
+        committed = asyncio.create_task(producer.end(commit=True))
+        await desk.gate.queued(1)
+        aborted = asyncio.create_task(by_hand(desk, producer))
+        await desk.gate.queued(2)
+        desk.gate.open()
+        await plain
+        assert (await committed, await aborted) == (0, [ENDED])
+        assert (await describe(desk.client)).phase == "CompleteCommit"
+        await producer.write(b"second")
+        assert await producer.end(commit=True) == 0
+        assert (await desk.read(committed=True)).values == [b"first", b"second"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("versions", GENERATIONS)
+def test_a_commit_behind_a_timeout_is_refused(tmp_path: Path, versions: Versions) -> None:
+    """The abort came first, though nobody had been told yet."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer(versions=versions, timeout_ms=150)
+        await producer.write(b"lost")
+        plain = await desk.gate.close(desk.client)
+        await desk.gate.queued(1)
+        committed = asyncio.create_task(producer.end(commit=True))
+        await desk.gate.queued(2)
+        desk.gate.open()
+        await plain
+        assert await committed == (FENCED if versions is TV1 else ENDED)
+        assert await desk.read(committed=True) == ([], 1, 1)
 
     run(tmp_path, scenario)
 
