@@ -25,7 +25,7 @@ from tests.agent.transactions.driving import (
 
 pytestmark = pytest.mark.usefixtures("gated_stores")
 
-OLD_EPOCH, ENDED, OUT_OF_ORDER, FENCED = 47, 48, 45, 90
+OLD_EPOCH, ENDED, OUT_OF_ORDER, FENCED, BUSY = 47, 48, 45, 90, 51
 
 Ending = Callable[[Desk, Producer], Coroutine[Any, Any, Any]]
 
@@ -130,6 +130,48 @@ def test_an_abort_by_hand_behind_the_commit_is_in_vain(tmp_path: Path) -> None:
         await producer.write(b"second")
         assert await producer.end(commit=True) == 0
         assert (await desk.read(committed=True)).values == [b"first", b"second"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("versions", GENERATIONS)
+def test_of_two_ends_the_first_counts(tmp_path: Path, versions: Versions) -> None:
+    """An abort behind the commit of the same transaction is refused, and the other way round."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer(versions=versions)
+        for commit in (True, False):
+            await producer.write(b"value")
+            plain = await desk.gate.close(desk.client)
+            other = Producer(await desk.connect(), versions=versions)
+            other.who = producer.who
+            first = asyncio.create_task(producer.end(commit=commit))
+            await desk.gate.queued(1)
+            second = asyncio.create_task(other.end(commit=not commit))
+            await desk.gate.queued(2)
+            desk.gate.open()
+            await plain
+            assert (await first, await second) == (0, ENDED)
+            assert (await describe(desk.client)).phase == ("CompleteCommit" if commit else "CompleteAbort")
+        assert await desk.read(committed=True) == ([(0, b"value")], 2, 2)
+
+    run(tmp_path, scenario)
+
+
+def test_an_announcement_behind_the_end_is_to_be_repeated(tmp_path: Path) -> None:
+    """It can mean the transaction that ends, or the next: only after the end it is clear."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer()
+        await producer.write(b"first")
+        plain = await desk.gate.close(desk.client)
+        ended = asyncio.create_task(by_its_producer(desk, producer))
+        await desk.gate.queued(1)
+        assert await producer.add(1) == [BUSY]
+        desk.gate.open()
+        await asyncio.gather(plain, ended)
+        assert await producer.add(1) == [0]
+        assert (await describe(desk.client)).partitions == [1]
 
     run(tmp_path, scenario)
 

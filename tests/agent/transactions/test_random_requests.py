@@ -2,16 +2,15 @@
 
 import asyncio
 import itertools
-import tempfile
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from holdfast.agent.committer import Committer
 from holdfast.agent.fetch_plan import PartitionReader
@@ -207,7 +206,6 @@ class Play:
         self.sent: list[Ask] = []
         self.given: dict[str, list[tuple[int, int]]] = {name: [] for name in TIMEOUTS_MS}
         self.newest_session = 1
-        self.answers: set[Any] = set()
 
     async def send(self, ask: Ask) -> None:
         self.sent.append(ask)
@@ -216,7 +214,7 @@ class Play:
 
     async def step(self, step: "Step") -> None:
         if step.kind == "again" and self.sent:
-            await self.send(self.sent[-1 - step.pick % min(len(self.sent), 12)])
+            await self.send(self.sent[-1 - step.pick % min(len(self.sent), 5)])
         elif step.kind == "tick":
             self.model.tick(100)
             self.server.tick(100)
@@ -270,9 +268,6 @@ class Play:
         for reply, future in waiting:
             assert future.done(), reply.ask
             assert told(future.result()) == told(reply.outcome), reply.ask
-            self.answers.add(
-                told(reply.outcome) if isinstance(reply.outcome, HoldfastError) else reply.ask.kind
-            )
             if isinstance(reply.outcome, TransactionalId):
                 self.given[reply.ask.name].append(told(reply.outcome))
         self.check()
@@ -322,38 +317,41 @@ KINDS = [
     *["again"] * 4,
     *["init", "resume", "stage", "tick", "tick", "abort", "reconnect", "restart", "age"],
 ]
-STEPS = st.lists(
-    st.builds(
-        Step,
-        kind=st.sampled_from(KINDS),
-        name=st.sampled_from(sorted(TIMEOUTS_MS)),
-        zombie=st.sampled_from([0, 0, 0, 0, 1, 2]),
-        partition=st.sampled_from(PARTITIONS),
-        pick=st.integers(0, 1000),
-        commits=st.sampled_from([True, True, False]),
-    ),
-    min_size=10,
-    max_size=60,
-)
+SEEDS = range(40)
+STEPS = 60
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
-@given(STEPS)
-def test_server_and_model_agree(steps: list[Step]) -> None:
+def draw(seed: int) -> list[Step]:
+    """Uniform on purpose: what these guards are for shows within the first few seeds, and far later by strategies."""
+    random = Random(seed)
+    return [
+        Step(
+            kind=random.choice(KINDS),
+            name=random.choice(sorted(TIMEOUTS_MS)),
+            zombie=random.choice([0, 0, 0, 0, 1, 2]),
+            partition=random.choice(PARTITIONS),
+            pick=random.randrange(1000),
+            commits=random.random() < 0.5,
+        )
+        for _ in range(STEPS)
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_server_and_model_agree(tmp_path: Path, seed: int) -> None:
     """The same errors, records under both isolation levels, last stable offsets, positions, after every commit."""
 
-    async def main(directory: Path) -> None:
-        server = Server(directory)
+    async def main() -> None:
+        server = Server(tmp_path)
         try:
             play = Play(server)
             for name in TIMEOUTS_MS:
                 await play.send(Ask(kind="init", name=name))
             await play.commit()
-            for step in steps:
+            for step in draw(seed):
                 await play.step(step)
             await play.commit()
         finally:
             server.close()
 
-    with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(main(Path(directory)))
+    asyncio.run(main())
