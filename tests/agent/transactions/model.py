@@ -16,6 +16,7 @@ from holdfast.errors import (
     InvalidTxnState,
     NotCoordinator,
     ProducerFenced,
+    TransactionAbortable,
     TransactionalIdNotFound,
 )
 from holdfast.rules import transactional_id as rules
@@ -198,7 +199,7 @@ class Model:
         if opening is None or (not ask.tv2 and not is_announced(opening)):
             state = _check_writer(self.states.get(ask.name), ask)
             if not ask.tv2 and ask.name in self.known:
-                raise InvalidTxnState("announce it first")
+                raise TransactionAbortable("announce it first")
             opening = self._open(ask.name, state)
         reply.turn = None if ask.tv2 else opening.turn
 
@@ -289,7 +290,7 @@ class Model:
     def _begin(self, reply: Reply) -> int:
         state = self.states[reply.ask.name]
         if reply.turn not in (None, state.turn):
-            raise InvalidTxnState("it has ended")
+            raise TransactionAbortable("it has ended")
         if state.instance == NO_INSTANCE:
             state = rules.begin(state, instance=self._next_instance, now_ms=0)
             self.states[reply.ask.name] = state

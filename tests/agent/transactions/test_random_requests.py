@@ -26,7 +26,7 @@ from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.rules.transactional_id import EPOCH_LAST, TransactionalId
 from holdfast.store.footer import GroupOffsetCommitted, TopicCreated
 from tests.agent.batches import NOW_MS, batch, view
-from tests.agent.faults import FaultyPlane, FaultyStore
+from tests.agent.faults import FaultyPlane, faulty_store
 from tests.agent.transactions.model import TIMEOUTS_MS, Ask, Model, told
 
 TOPIC = UUID(int=1)
@@ -74,7 +74,7 @@ class Server:
 
     def _start(self) -> None:
         self.plane = FaultyPlane(self._directory / "control.db")
-        self._store = FaultyStore(self._directory)
+        self._store = faulty_store(self._directory)
         self._committer = Committer(
             plane=self.plane, stores=StoreSet([self._store], append_seconds_max=10), now_ms=lambda: NOW_MS
         )
