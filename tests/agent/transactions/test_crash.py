@@ -117,7 +117,7 @@ def test_nothing_is_forgiven_to_who_was_fenced(tmp_path: Path) -> None:
         assert await producer.add(0) == [FENCED]
         assert (await read(producer.client, committed=True)).records == []
 
-    run(tmp_path, scenario, timeout_ms=200)
+    run(tmp_path, scenario, timeout_ms=1000)
 
 
 @pytest.mark.parametrize(("versions", "commit"), [(TV1, False), (TV2, True)])

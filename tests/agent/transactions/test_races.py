@@ -57,7 +57,7 @@ async def by_its_producer(desk: Desk, producer: Producer) -> Any:
 @pytest.mark.parametrize("versions", GENERATIONS)
 @pytest.mark.parametrize(
     ("ending", "timeout_ms"),
-    [(by_takeover, 60_000), (by_hand, 60_000), (by_time, 150), (by_its_producer, 60_000)],
+    [(by_takeover, 60_000), (by_hand, 60_000), (by_time, 1000), (by_its_producer, 60_000)],
 )
 def test_a_batch_behind_the_end_is_refused(
     tmp_path: Path, ending: Ending, timeout_ms: int, versions: Versions
@@ -181,7 +181,7 @@ def test_a_commit_behind_a_timeout_is_refused(tmp_path: Path, versions: Versions
     """The abort came first, though nobody had been told yet."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(versions=versions, timeout_ms=150)
+        producer = await desk.producer(versions=versions, timeout_ms=1000)
         await producer.write(b"lost")
         plain = await desk.gate.close(desk.client)
         await desk.gate.queued(1)
@@ -224,7 +224,7 @@ def test_a_repeated_end_leaves_the_next_transaction_alone(tmp_path: Path, versio
 
     async def scenario(desk: Desk) -> None:
         old = Producer(await desk.connect())
-        producer = await desk.producer(versions=versions, timeout_ms=500)
+        producer = await desk.producer(versions=versions, timeout_ms=2000)
         await producer.write(b"first")
         repeated = transactions.end_txn(producer.who, committed=True)
         assert await producer.end(commit=True) == 0
@@ -268,7 +268,7 @@ def test_a_batch_that_crosses_a_vain_timeout_is_timed_out_later(tmp_path: Path) 
     """A producer whose first batch was refused has nothing open; what it writes in that moment must not hang."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(versions=TV2, timeout_ms=200)
+        producer = await desk.producer(versions=TV2, timeout_ms=1000)
         assert await producer.write(b"value") == 0
         assert await producer.end(commit=True) == 0
         producer.sequences[0] = 7

@@ -47,7 +47,7 @@ def test_an_idle_transaction_is_aborted(tmp_path: Path, versions: Versions) -> N
 
     async def scenario(desk: Desk) -> None:
         patient = await desk.producer("patient", versions)
-        idle = await desk.producer("idle", versions, timeout_ms=100)
+        idle = await desk.producer("idle", versions, timeout_ms=700)
         await idle.write(b"lost", partition=0)
         await patient.write(b"kept", partition=1)
         await timed_out(desk)
@@ -65,7 +65,7 @@ def test_the_timeout_counts_from_the_beginning(tmp_path: Path) -> None:
     """A producer that goes on writing does not put it off, as in Kafka."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(timeout_ms=300)
+        producer = await desk.producer(timeout_ms=700)
         await producer.write(b"first")
         code = 0
         async with asyncio.timeout(20):
@@ -82,7 +82,7 @@ def test_a_transaction_without_data_times_out(tmp_path: Path) -> None:
     """It has only been announced: nothing is pinned, but its producer is fenced as Kafka's is."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(timeout_ms=100)
+        producer = await desk.producer(timeout_ms=700)
         assert await producer.add(0) == [0]
         await timed_out(desk)
         assert (await describe(desk.client)).phase == "CompleteAbort"
@@ -95,7 +95,7 @@ def test_staged_positions_time_out(tmp_path: Path) -> None:
     """They never count, and stable positions are told again."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(versions=TV2, timeout_ms=100)
+        producer = await desk.producer(versions=TV2, timeout_ms=700)
         assert await producer.stage("g", 5) == 0
         topic_id = desk.agent.catalog.get(TOPIC).topic_id
         assert desk.agent.plane.find_staged("g") == {(topic_id, 0)}
@@ -110,7 +110,7 @@ def test_what_a_timed_out_producer_hears(tmp_path: Path) -> None:
     """As Kafka 4.2 answered: fenced, but it may come back by naming what it had, or by aborting (TV2)."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(timeout_ms=100)
+        producer = await desk.producer(timeout_ms=700)
         await producer.write(b"lost")
         await timed_out(desk)
         end = {version: await producer.end(commit=True, version=version) for version in (1, 4, 5)}
@@ -154,7 +154,7 @@ def test_a_restart_does_not_forget_the_timeout(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with desk_of(tmp_path) as desk:
-            producer = await desk.producer(timeout_ms=400)
+            producer = await desk.producer(timeout_ms=1500)
             await producer.write(b"lost")
         async with desk_of(tmp_path) as desk:
             assert desk.stable() == 0
@@ -172,7 +172,7 @@ def test_a_failing_store_only_puts_it_off(tmp_path: Path, gated_stores: None) ->
     """A time-out that cannot be made durable is tried again."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(timeout_ms=100)
+        producer = await desk.producer(timeout_ms=700)
         await producer.write(b"lost")
         assert isinstance(desk.agent.store, FaultyStore)
         desk.agent.store.fail_appends = 2
@@ -262,7 +262,7 @@ def test_a_timeout_at_the_last_epoch_leaves_nobody_beyond_fencing(tmp_path: Path
     """The producer comes back under a new id: the last epoch of the old one could not be fenced once more."""
 
     async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(versions=versions, timeout_ms=100)
+        producer = await desk.producer(versions=versions, timeout_ms=700)
         await desk.agent.commits.submit(SetEpoch(EPOCH_LAST - 1))
         producer.who = replace(producer.who, producer_epoch=EPOCH_LAST - 1)
         before = producer.who
@@ -272,7 +272,7 @@ def test_a_timeout_at_the_last_epoch_leaves_nobody_beyond_fencing(tmp_path: Path
         for _ in range(2):
             if versions is TV1:
                 producer.who = before
-                assert await producer.init(timeout_ms=100, resume=True) == 0
+                assert await producer.init(timeout_ms=700, resume=True) == 0
             else:
                 producer.who = before
                 assert await producer.end(commit=False) == 0
