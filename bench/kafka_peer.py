@@ -2,7 +2,8 @@
 
 `make bench-kafka`. "Durable" Kafka syncs before it acknowledges (`log.flush.interval.messages=1`), as Holdfast
 always does; "page-cache" Kafka is Kafka as it comes, which acknowledges before anything is on disk. A ratio is
-how many times as good Holdfast is: as fast, as quick to start, as small.
+how many times as good Holdfast is: as fast, as quick to start, as small. `python -m bench.kafka_peer WORD` takes only
+the rows whose names have the word in them.
 """
 
 import os
@@ -20,6 +21,7 @@ from bench.load.consume import reading
 from bench.load.endpoint import SECONDS_MAX, Endpoint
 from bench.load.process import begin, resident_mb
 from bench.load.produce import batched, dual, synchronous
+from bench.load.transactions import PER_MESSAGE, Fleet
 from bench.load.turns import Rates, ratio, take_turns
 from bench.report import Figure, publish
 from holdfast.lab.kafka_broker import DEFAULT_VERSION, KafkaCluster, find_release
@@ -33,16 +35,24 @@ SYNC_EACH = {"log.flush.interval.messages": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A load, and how many times durable Kafka's rate is wanted."""
+    """A load, and how many times each Kafka's rate is wanted."""
 
     name: str
     unit: str
     work: Callable[[Endpoint], Callable[[], float]]
     goal: float = 1.0
+    page_cache_goal: float | None = None
+    """None: the stretch that a Kafka which does not wait for the disk is worth."""
 
 
 def _each_time(load: Callable[..., float], **options: float) -> Callable[[Endpoint], Callable[[], float]]:
     return lambda endpoint: partial(load, endpoint, **options)
+
+
+def _transacting(*, producers: int, size: int = PER_MESSAGE) -> Callable[[Endpoint], Callable[[], float]]:
+    return lambda endpoint: partial(
+        Fleet(endpoint, producers=producers, transactional=True).run, size=size, seconds=1.5
+    )
 
 
 ROWS = [
@@ -81,6 +91,29 @@ ROWS = [
         name="dual publish with flush, 32 producers",
         unit="pairs/s",
         work=_each_time(dual, producers=32, seconds=1.5),
+    ),
+    Row(
+        name="per-message transactions, 1 producer",
+        unit="messages/s",
+        work=_transacting(producers=1),
+        goal=10.0,
+        page_cache_goal=2.0,
+    ),
+    Row(
+        name="per-message transactions, 8 producers",
+        unit="messages/s",
+        work=_transacting(producers=8),
+    ),
+    Row(
+        name="per-message transactions, 32 producers",
+        unit="messages/s",
+        work=_transacting(producers=32),
+        page_cache_goal=3.0,
+    ),
+    Row(
+        name="transactions of 100 messages, 1 producer",
+        unit="messages/s",
+        work=_transacting(producers=1, size=100),
     ),
     Row(
         name="consume, cached, 1 KB",
@@ -135,7 +168,8 @@ def main() -> int:
         brokers = Brokers(Path(directory), undo)
         at_rest = brokers.resident_mb()
         figures = []
-        for row in ROWS:
+        word = " ".join(sys.argv[1:])
+        for row in (row for row in ROWS if word in row.name):
             works = {name: row.work(endpoint) for name, endpoint in brokers.endpoints.items()}
             figures += _compared(row, take_turns(works, rounds=ROUNDS))
             print(f"{row.name}: done", file=sys.stderr)
@@ -147,7 +181,8 @@ def main() -> int:
 
 def _compared(row: Row, rates: Rates) -> list[Figure]:
     figures = []
-    for baseline, goal, note in ((DURABLE, row.goal, ""), (PAGE_CACHE, STRETCH, " (stretch)")):
+    beside_page_cache = (STRETCH, " (stretch)") if row.page_cache_goal is None else (row.page_cache_goal, "")
+    for baseline, goal, note in ((DURABLE, row.goal, ""), (PAGE_CACHE, *beside_page_cache)):
         found = ratio(rates[HOLDFAST], rates[baseline])
         figures.append(
             Figure(

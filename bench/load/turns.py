@@ -18,14 +18,14 @@ class Ratio:
     ratio: float
 
 
-def take_turns(works: Mapping[str, Callable[[], float]], *, rounds: int) -> Rates:
+def take_turns(works: Mapping[str, Callable[[], float]], *, rounds: int, warm_up_rounds: int = 1) -> Rates:
     """One unmeasured round first: JVMs get warm, caches fill. Dirty pages of others are written before each."""
     rates: Rates = {name: [] for name in works}
-    for number in range(rounds + 1):
+    for number in range(warm_up_rounds + rounds):
         for name, work in works.items():
             os.sync()
             rate = work()
-            if number:
+            if number >= warm_up_rounds:
                 rates[name].append(rate)
     return rates
 
