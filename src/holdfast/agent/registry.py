@@ -92,17 +92,26 @@ def serves(
     """
 
     def register(handle: MessageHandler) -> MessageHandler:
-        async def serve(agent: "Agent", request: Request) -> Payload:
-            message = _decode(request_class, request)
-            response = await handle(agent, message, *([request] if with_request else []))
-            response.with_header(correlation_id=request.correlation_id)
-            return [response.encode(header=True, framed=True)]
-
+        serve = by_message(request_class, handle, with_request=with_request)
         flexible_since = next(v for v in range(last + 2) if v > last or request_class.flexible_version_q(v))
         serves_bytes(request_class.API_KEY, first=first, last=last, flexible_since=flexible_since)(serve)
         return handle
 
     return register
+
+
+def by_message(
+    request_class: Any, handle: MessageHandler, *, with_request: bool = False
+) -> Callable[["Agent", Request], Awaitable[Payload]]:
+    """From a handler of kafka-python's message objects to one of bytes."""
+
+    async def serve(agent: "Agent", request: Request) -> Payload:
+        message = _decode(request_class, request)
+        response = await handle(agent, message, *([request] if with_request else []))
+        response.with_header(correlation_id=request.correlation_id)
+        return [response.encode(header=True, framed=True)]
+
+    return serve
 
 
 def frame_head(request: Request, *, flexible: bool, body_bytes: int) -> bytes:

@@ -125,6 +125,14 @@ class Reader:
             raise InvalidRequest(f"an array of {count} elements in {self._end - self._position} bytes")
         return max(count, 0)
 
+    def present_count(self) -> int:
+        """The length of an array that must not be null."""
+        position = self._position
+        if (self.varint() if self._flexible else self._fixed(_INT32) + 1) == 0:
+            raise InvalidRequest("an array that is null")
+        self._position = position
+        return self.count()
+
     def tags(self) -> None:
         """Step over tagged fields, if this version has them."""
         if self._flexible and (count := self.varint()):

@@ -249,21 +249,23 @@ def read(body: bytes, version: int) -> object:
 
 
 COMMON = raw.encode(requests.produce("t", {3: ONE}), 1)[4 + 8 + 2 + len("raw") + 1 :]
+TRANSACTIONAL = b"\3id" + COMMON[1:]
 PLACES = st.integers(0, 24) | st.integers(len(COMMON) - 6, len(COMMON) - 1)
 
 
 @settings(derandomize=True, max_examples=500, deadline=None)
 @given(
     st.integers(9, 12),
+    st.sampled_from([COMMON, TRANSACTIONAL]),
     st.dictionaries(PLACES, st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0xFF]), max_size=3),
-    st.integers(0, len(COMMON)) | st.just(len(COMMON)),
+    st.integers(0, len(COMMON)) | st.just(len(TRANSACTIONAL)),
     st.binary(max_size=2),
 )
 def test_common_shape_is_read_as_any_other(
-    version: int, patches: dict[int, int], length: int, more: bytes
+    version: int, common: bytes, patches: dict[int, int], length: int, more: bytes
 ) -> None:
     """The short cut never comes to another result than reading field by field, whatever the bytes are."""
-    body = bytearray(COMMON)
+    body = bytearray(common)
     for place, value in patches.items():
         body[place] = value
     data = bytes(body[:length]) + more
@@ -274,7 +276,9 @@ def test_common_shape_is_read_as_any_other(
 
 def test_common_shape_takes_the_short_cut() -> None:
     """Otherwise the test above would compare the long way with itself."""
-    assert k00_produce._read_common(memoryview(COMMON)) == (-1, [PartitionProduce("t", 3, memoryview(ONE))])
+    parts = [PartitionProduce("t", 3, memoryview(ONE))]
+    assert k00_produce._read_common(memoryview(COMMON)) == (None, -1, parts)
+    assert k00_produce._read_common(memoryview(TRANSACTIONAL)) == ("id", -1, parts)
 
 
 def test_long_name_is_not_taken_for_a_short_one() -> None:

@@ -8,48 +8,89 @@ Versions: v2 PRODUCER_FENCED where it was INVALID_PRODUCER_EPOCH; v3 flexible; v
 only to verify (what Kafka's brokers ask each other, KIP-890); v5 the same.
 """
 
-from typing import Any
+import struct
+from collections.abc import Awaitable, Sequence
+from typing import Any, NamedTuple
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
-from holdfast.agent.registry import Request, serves
+from holdfast.agent.deferred import Deferred
+from holdfast.agent.registry import Handler, Payload, Request, by_message, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.wire import Reader, Writer
 from holdfast.errors import HoldfastError, InvalidRequest, TransactionAbortable
 
 FENCED_SINCE = 2
+FLEXIBLE_SINCE = 3
 SEVERAL_SINCE = 4
 OPERATION_NOT_ATTEMPTED = 55
 
+_PRODUCER = struct.Struct(">qh")
+_PARTITION_CODE = struct.Struct(">ih")
+_NO_THROTTLING = bytes(4)
+
 _Result: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-# The same fields, but kafka-python has a class for either range of versions.
-_TOPIC: Any = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-_TOPIC_OF_SEVERAL: Any = _Result.AddPartitionsToTxnTopicResult
+_Topic = _Result.AddPartitionsToTxnTopicResult
+_Partition = _Topic.AddPartitionsToTxnPartitionResult
 
 
-@serves(AddPartitionsToTxnRequest, first=0, last=5, with_request=True)
-async def add_partitions_to_txn(agent: Agent, message: Any, request: Request) -> Any:
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic."""
+
+    name: str
+    partitions: list[int]
+
+
+@serves_bytes(24, first=0, last=5, flexible_since=FLEXIBLE_SINCE)
+def add_partitions_to_txn(agent: Agent, request: Request) -> Payload | Deferred | Awaitable[Payload]:
     """Take the partitions into their transactions."""
-    version: int = message.API_VERSION
-    if version < SEVERAL_SINCE:
-        codes = _add(
-            agent,
-            request,
-            message.v3_and_below_transactional_id,
-            message.v3_and_below_producer_id,
-            message.v3_and_below_producer_epoch,
-            message.v3_and_below_topics,
-        )
-        return AddPartitionsToTxnResponse(
-            throttle_time_ms=0,
-            results_by_topic_v3_and_below=_topics(message.v3_and_below_topics, codes, version),
-            version=version,
-        )
-    results = [_transaction(agent, request, each, version) for each in message.transactions]
+    if request.version >= SEVERAL_SINCE:
+        return _add_to_several(agent, request)
+    return _add_to_one(agent, request)
+
+
+def _add_to_one(agent: Agent, request: Request) -> Payload:
+    """By hand: most clients send this once in every transaction."""
+    flexible = request.version >= FLEXIBLE_SINCE
+    reader = Reader(request.body, flexible=flexible)
+    transactional_id = reader.string()
+    if transactional_id is None:
+        raise InvalidRequest("a transactional id that is null")
+    producer_id, epoch = reader.fields(_PRODUCER)
+    topics = []
+    for _ in range(reader.present_count()):
+        name = reader.string()
+        if name is None:
+            raise InvalidRequest("a topic without a name")
+        topics.append(TopicPartitions(name, [reader.int32() for _ in range(reader.present_count())]))
+        reader.tags()
+    reader.tags()
+    codes = _add(agent, request, transactional_id, producer_id, epoch, topics)
+    writer = Writer(flexible=flexible)
+    writer.raw(_NO_THROTTLING)
+    writer.count(len(topics))
+    for topic in topics:
+        writer.string(topic.name)
+        writer.count(len(topic.partitions))
+        for partition in topic.partitions:
+            writer.pack(_PARTITION_CODE, partition, codes[topic.name, partition])
+            writer.tags()
+        writer.tags()
+    writer.tags()
+    body = writer.finish()
+    return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, body))), *body]
+
+
+async def _add_to_each(agent: Agent, message: Any, request: Request) -> Any:
+    results = [_transaction(agent, request, each, request.version) for each in message.transactions]
     return AddPartitionsToTxnResponse(
-        throttle_time_ms=0, error_code=0, results_by_transaction=results, version=version
+        throttle_time_ms=0, error_code=0, results_by_transaction=results, version=request.version
     )
+
+
+_add_to_several: Handler = by_message(AddPartitionsToTxnRequest, _add_to_each, with_request=True)
 
 
 def _transaction(agent: Agent, request: Request, each: Any, version: int) -> Any:
@@ -75,7 +116,7 @@ def _add(
     transactional_id: str,
     producer_id: int,
     epoch: int,
-    topics: list[Any],
+    topics: Sequence[Any],
     *,
     verify_only: bool = False,
 ) -> dict[tuple[str, int], int]:
@@ -110,12 +151,11 @@ def _add(
 
 
 def _topics(topics: list[Any], codes: dict[tuple[str, int], int], version: int) -> list[Any]:
-    topic_class = _TOPIC if version < SEVERAL_SINCE else _TOPIC_OF_SEVERAL
     return [
-        topic_class(
+        _Topic(
             name=topic.name,
             results_by_partition=[
-                topic_class.AddPartitionsToTxnPartitionResult(
+                _Partition(
                     partition_index=partition,
                     partition_error_code=codes[topic.name, partition],
                     version=version,

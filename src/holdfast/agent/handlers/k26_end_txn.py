@@ -7,41 +7,53 @@ Versions: v2 PRODUCER_FENCED where it was INVALID_PRODUCER_EPOCH; v3 flexible; v
 next epoch, or under a new id when the epochs are used up, and is told so (TV2, KIP-890).
 """
 
-from typing import Any
-
-from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
+import struct
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.registry import Request, serves
+from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.wire import Reader
 from holdfast.errors import HoldfastError, InvalidRequest
 
 FENCED_SINCE = 2
+FLEXIBLE_SINCE = 3
 BUMP_SINCE = 5
 
+_AFTER_ID = struct.Struct(">qh?")
+"""Producer id, epoch, whether to commit."""
+_ANSWER = struct.Struct(">ih")
+"""Throttle time, error code."""
+_PRODUCER = struct.Struct(">qh")
 
-@serves(EndTxnRequest, first=0, last=5, with_request=True)
-async def end_txn(agent: Agent, message: Any, request: Request) -> Any:
+
+@serves_bytes(26, first=0, last=5, flexible_since=FLEXIBLE_SINCE)
+async def end_txn(agent: Agent, request: Request) -> Payload:
     """Decide the producer's transaction."""
-    code, producer_id, epoch = 0, -1, -1
+    flexible = request.version >= FLEXIBLE_SINCE
+    reader = Reader(request.body, flexible=flexible)
+    transactional_id = reader.string()
+    if transactional_id is None:
+        raise InvalidRequest("a transactional id that is null")
+    producer_id, epoch, committed = reader.fields(_AFTER_ID)
+    reader.tags()
+    code, next_producer = 0, (-1, -1)
     try:
-        if not message.transactional_id:
+        if not transactional_id:
             raise InvalidRequest("a transactional id without letters")
         state = await agent.transactions.end(
-            message.transactional_id,
-            message.producer_id,
-            message.producer_epoch,
-            commit=message.committed,
+            transactional_id,
+            producer_id,
+            epoch,
+            commit=bool(committed),
             bump=request.version >= BUMP_SINCE,
             session=request.session,
         )
-        producer_id, epoch = state.producer_id, state.epoch
+        next_producer = (state.producer_id, state.epoch)
     except HoldfastError as refusal:
         code = code_of(refusal, fenced=request.version >= FENCED_SINCE)
-    return EndTxnResponse(
-        throttle_time_ms=0,
-        error_code=code,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        version=request.version,
-    )
+    body = _ANSWER.pack(0, code)
+    if request.version >= BUMP_SINCE:
+        body += _PRODUCER.pack(*next_producer)
+    if flexible:
+        body += b"\0"
+    return [frame_head(request, flexible=flexible, body_bytes=len(body)), body]
