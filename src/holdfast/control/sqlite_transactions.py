@@ -46,6 +46,19 @@ _COLUMNS = (
     " previous_producer_id, previous_epoch, started_ms"
 )
 
+_INSERT_ID = "INSERT OR IGNORE INTO transactional_ids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+_UPDATE_ID = (
+    "UPDATE transactional_ids SET producer_id = ?2, producer_epoch = ?3, timeout_ms = ?4, phase = ?5,"
+    " instance = ?6, turn = ?7, previous_producer_id = ?8, previous_epoch = ?9, started_ms = ?10"
+    " WHERE transactional_id = ?1 AND turn = ?11 AND instance = ?12"
+)
+
+_JOIN = (
+    "INSERT OR IGNORE INTO joined_partitions"
+    " SELECT ?1, ?2, ?3, instance FROM instances WHERE instance = ?4 AND outcome = 0"
+)
+
 
 class TransactionTable:
     """Applies what a frame says of transactions, inside of its SQL transaction."""
@@ -56,27 +69,21 @@ class TransactionTable:
 
     def set(self, change: TransactionalIdSet) -> None:
         """Another state, if the one before is what the commit was planned on."""
-        row = self._writer.execute(
-            "SELECT turn, instance FROM transactional_ids WHERE transactional_id = ?",
-            (change.transactional_id,),
-        ).fetchone()
-        if (row or (0, NO_INSTANCE)) != (change.turn_before, change.instance_before):
-            raise CommitRefused(f"transactional id {change.transactional_id!r} has moved on")
-        self._writer.execute(
-            "INSERT OR REPLACE INTO transactional_ids VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                change.transactional_id,
-                change.producer_id,
-                change.producer_epoch,
-                change.timeout_ms,
-                change.phase,
-                change.instance,
-                change.turn,
-                change.previous_producer_id,
-                change.previous_epoch,
-                change.started_ms,
-            ),
+        state = (
+            change.producer_id,
+            change.producer_epoch,
+            change.timeout_ms,
+            change.phase,
+            change.instance,
+            change.turn,
+            change.previous_producer_id,
+            change.previous_epoch,
+            change.started_ms,
         )
+        before = (change.turn_before, change.instance_before)
+        statement, condition = (_INSERT_ID, ()) if before == (0, NO_INSTANCE) else (_UPDATE_ID, before)
+        if self._writer.execute(statement, (change.transactional_id, *state, *condition)).rowcount != 1:
+            raise CommitRefused(f"transactional id {change.transactional_id!r} has moved on")
 
     def begin(self, change: TransactionBegun) -> None:
         """A new instance, open."""
@@ -89,12 +96,10 @@ class TransactionTable:
 
     def join(self, topic: int, partition: int, first_offset: int, instance: int) -> None:
         """An extent of an open instance; its first in the partition says where the instance begins there."""
-        self._check_open(instance)
-        joined = self._writer.execute(
-            "INSERT OR IGNORE INTO joined_partitions VALUES (?, ?, ?, ?)",
-            (topic, partition, first_offset, instance),
-        ).rowcount
-        if joined:
+        joined = self._writer.execute(_JOIN, (topic, partition, first_offset, instance)).rowcount
+        if not joined:
+            self._check_open(instance)
+        else:
             self._writer.execute(_DROP_DECIDED, (topic, partition, DROPPED_PER_JOIN_MAX))
 
     def stage(self, change: GroupOffsetStaged) -> None:
