@@ -70,15 +70,15 @@ def compare(
     ]
 
 
-def publish(bench: str, figures: Sequence[Figure]) -> int:
-    """Write and show the figures; the exit code is 1 if a goal was missed."""
+def publish(bench: str, figures: Sequence[Figure], *, shown: Sequence[Figure] | None = None) -> int:
+    """Write the figures and show them, or some of them; the exit code is 1 if a goal was missed."""
     FIGURES.mkdir(parents=True, exist_ok=True)
     path = FIGURES / f"{bench}.json"
     path.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
     table = Table(title=f"{bench}  ({path.relative_to(FIGURES.parents[1])})", title_justify="left")
     for heading in ("", "value", "baseline", "ratio", "goal"):
         table.add_column(heading, justify="left" if not heading else "right")
-    for figure in figures:
+    for figure in figures if shown is None else shown:
         style = "red" if figure.missed else "green" if figure.goal is not None else None
         table.add_row(
             figure.name,

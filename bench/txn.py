@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from bench.load.aborted import aborted_bytes
 from bench.load.delay import DelayProxy
 from bench.load.endpoint import SECONDS_MAX, Endpoint
@@ -33,7 +36,7 @@ PRODUCERS = (1, 8, 32)
 DELAYS_MS = (0, 1, 4)
 ROUNDS_NEAR, ROUNDS_FAR = 3, 2
 GOAL_ROUNDS = 5
-SECONDS = 0.8
+SECONDS = 0.5
 ABORTED = 1_000_000
 CHEAP = 0.95
 """The ratio to dual publish from which on a transaction costs less than 5 %."""
@@ -57,28 +60,42 @@ class Cell:
 def main() -> int:
     """The goals first, then the whole table, then the size of the control plane."""
     begin()
-    figures: list[Figure] = []
     cells: dict[Cell, Figure] = {}
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(dir=FIGURES.parent))
         process = undo.enter_context(HoldfastProcess(Path(directory, "data")))
         ours = Endpoint(name="Holdfast", bootstrap=process.bootstrap)
         goals = _goals(ours, mock_cluster(undo))
-        figures += _round_trips(ours, process)
+        requests = _round_trips(ours, process)
         for delay_ms in DELAYS_MS:
             cells |= _table(ours, process.port, delay_ms)
-        aborted = aborted_bytes(Path(directory), ABORTED)
-    figures = [*cells.values(), *figures, *_waits(cells), *_cheap_from(cells)]
-    figures.append(
-        Figure(name=f"control plane after {ABORTED:,} aborted transactions", value=aborted / 1e6, unit="MB")
-    )
+        size = aborted_bytes(Path(directory), ABORTED)
+    aborted = Figure(name=f"control plane, {ABORTED:,} aborted transactions", value=size / 1e6, unit="MB")
+    rest = [*requests, _waits(cells), aborted, *_cheap_from(cells), *goals]
     plot = draw(
         FIGURES / "txn.svg",
         {(c.delay_ms, c.producers, c.size): (f.value, f.baseline or 0.0) for c, f in cells.items()},
     )
-    code = publish("txn", [*figures, *goals])
+    Console().print(_matrix(cells))
+    code = publish("txn", [*cells.values(), *rest], shown=rest)
     print(f"plot: {plot.relative_to(FIGURES.parents[1])}")
     return code
+
+
+def _matrix(cells: Mapping[Cell, Figure]) -> Table:
+    """All cells: a row for each size and number of producers, three columns for each distance."""
+    table = Table(title="messages/s in transactions, and ÷ dual publish", title_justify="left")
+    table.add_column("producers", justify="right")
+    table.add_column("size", justify="right")
+    for delay_ms in DELAYS_MS:
+        table.add_column(f"+{delay_ms} ms", justify="right")
+        table.add_column("÷ dual", justify="right")
+    for producers in PRODUCERS:
+        for size in SIZES:
+            found = [cells[Cell(delay_ms, producers, size)] for delay_ms in DELAYS_MS]
+            rates = [text for each in found for text in (f"{each.value:,.0f}", f"{each.ratio:.2f}")]
+            table.add_row(str(producers), str(size), *rates, end_section=size == max(SIZES))
+    return table
 
 
 def _goals(ours: Endpoint, mock: Endpoint) -> list[Figure]:
@@ -91,8 +108,8 @@ def _goals(ours: Endpoint, mock: Endpoint) -> list[Figure]:
     }
     works = {name: partial(fleet.run, size=PER_MESSAGE, seconds=1.5) for name, fleet in fleets.items()}
     rates = take_turns(works, rounds=GOAL_ROUNDS, warm_up_rounds=0)
-    beside_dual = _compared("per-message transactions ÷ two synchronous sends", rates, "one", "dual")
-    beside_mock = _compared("per-message transactions ÷ the mock cluster's", rates, "one", "mock")
+    beside_dual = _compared("per message ÷ two synchronous sends", rates, "one", "dual")
+    beside_mock = _compared("per message ÷ the mock cluster's", rates, "one", "mock")
     # Either will do: the goal stands at the one that comes nearer to it.
     assert beside_dual.ratio is not None
     assert beside_mock.ratio is not None
@@ -100,7 +117,7 @@ def _goals(ours: Endpoint, mock: Endpoint) -> list[Figure]:
         beside_dual = replace(beside_dual, goal=0.6)
     else:
         beside_mock = replace(beside_mock, goal=0.75)
-    many = _compared(f"per-message transactions, {max(PRODUCERS)} producers ÷ one", rates, "many", "one")
+    many = _compared(f"per message, {max(PRODUCERS)} producers ÷ one", rates, "many", "one")
     return [beside_dual, beside_mock, replace(many, goal=6.0)]
 
 
@@ -127,7 +144,7 @@ def _round_trips(ours: Endpoint, process: HoldfastProcess) -> list[Figure]:
             per_message.append((_requests(process) - before) / messages)
         figures.append(
             Figure(
-                name=f"requests per message, {Cell(0, 1, size)}",
+                name=f"requests per message, size {size}",
                 value=round(per_message[0], 4),
                 unit="",
                 baseline=round(per_message[1], 4),
@@ -171,7 +188,7 @@ def _table(ours: Endpoint, port: int, delay_ms: int) -> dict[Cell, Figure]:
     return cells
 
 
-def _waits(cells: Mapping[Cell, Figure]) -> Iterator[Figure]:
+def _waits(cells: Mapping[Cell, Figure]) -> Figure:
     """Round trips that one producer waits for one after the other: what the longest delay adds, over the delay."""
     near, far = (cells[Cell(delay_ms, 1, PER_MESSAGE)] for delay_ms in (0, max(DELAYS_MS)))
     assert near.baseline is not None
@@ -180,8 +197,8 @@ def _waits(cells: Mapping[Cell, Figure]) -> Iterator[Figure]:
     def waits(near_rate: float, far_rate: float) -> float:
         return PER_MESSAGE * (1 / far_rate - 1 / near_rate) * 1000 / max(DELAYS_MS)
 
-    yield Figure(
-        name="round trips in a row, per-message transaction beside dual publish",
+    return Figure(
+        name="round trips in a row, beside dual publish's",
         value=round(waits(near.value, far.value), 1),
         unit="",
         baseline=round(waits(near.baseline, far.baseline), 1),
@@ -189,17 +206,13 @@ def _waits(cells: Mapping[Cell, Figure]) -> Iterator[Figure]:
 
 
 def _cheap_from(cells: Mapping[Cell, Figure]) -> Iterator[Figure]:
-    """The smallest size from which on no larger one costs 5 % or more; infinite if even the largest does."""
+    """The size from which on a transaction costs less than 5 %, for each distance and number of producers."""
     for delay_ms in DELAYS_MS:
         for producers in PRODUCERS:
             dear = [size for size in SIZES if (cells[Cell(delay_ms, producers, size)].ratio or 0.0) < CHEAP]
-            above = [size for size in SIZES if not dear or size > max(dear)]
-            who = str(Cell(delay_ms, producers, 0)).partition(", ")[2]
-            name = f"a transaction costs less than 5 % from this size on, {who}"
-            if above:
-                yield Figure(name=name, value=above[0], unit="messages")
-            else:
-                yield Figure(name=f"{name}: none up to", value=max(SIZES), unit="messages")
+            cheap = [size for size in SIZES if not dear or size > max(dear)]
+            name = f"less than 5 % from, {producers} at {delay_ms} ms" + ("" if cheap else " (beyond)")
+            yield Figure(name=name, value=min(cheap, default=max(SIZES)), unit="messages")
 
 
 if __name__ == "__main__":

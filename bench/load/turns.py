@@ -19,7 +19,7 @@ class Ratio:
 
 
 def take_turns(works: Mapping[str, Callable[[], float]], *, rounds: int, warm_up_rounds: int = 1) -> Rates:
-    """One unmeasured round first: JVMs get warm, caches fill. Dirty pages of others are written before each."""
+    """An unmeasured round first: JVMs get warm, caches fill. Dirty pages of others are written before each."""
     rates: Rates = {name: [] for name in works}
     for number in range(warm_up_rounds + rounds):
         for name, work in works.items():
