@@ -287,3 +287,11 @@ def test_long_name_is_not_taken_for_a_short_one() -> None:
     topic = b"\2" + b"\xc9\x01" + name + b"\2" + struct.pack(">i", 2) + b"\0"
     body = b"\0" + struct.pack(">hi", -1, 1000) + topic + bytes(3)
     assert read(body, 9) == (None, -1, [(name.decode(), 2, None)])
+
+
+def test_long_id_is_not_taken_for_a_short_one() -> None:
+    """Likewise an id: one byte off, the rest of this request would be in order, too, and say something else."""
+    name = "y" * 199
+    no_partitions = b"\2" + b"\6" + b"\2\0\0\0\3" + b"\0" + bytes(3)
+    body = b"\xc8\x01" + name.encode() + struct.pack(">hi", -1, 2) + no_partitions
+    assert read(body, 9) == (name, -1, [])

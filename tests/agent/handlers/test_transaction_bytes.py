@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
@@ -138,6 +138,9 @@ def test_end_is_read_and_answered_as_by_kafka_python(
     st.dictionaries(st.integers(0, 60), BYTES, max_size=2),
     st.sampled_from([0, 0, 0, 1, 2, 9]),
 )
+@example(3, 1, [("t", [0])], {13: 0}, 0)
+@example(3, 1, [("t", [0])], {16: 0}, 0)
+@example(0, 1, [], {14: 0xFF, 15: 0xFF, 16: 0xFF, 17: 0xFF}, 0)
 def test_announcement_is_read_and_answered_as_by_kafka_python(
     version: int, producer_id: int, topics: list[tuple[str, list[int]]], patches: dict[int, int], cut: int
 ) -> None:
