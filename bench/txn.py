@@ -34,9 +34,9 @@ from tests.process import HoldfastProcess
 SIZES = (PER_MESSAGE, 10, 64, 100, 1000)
 PRODUCERS = (1, 8, 32)
 DELAYS_MS = (0, 1, 4)
-ROUNDS_NEAR, ROUNDS_FAR = 3, 2
-GOAL_ROUNDS = 5
-SECONDS = 0.5
+ROUNDS_NEAR, ROUNDS_FAR = 3, 1
+GOAL_ROUNDS = 3
+SECONDS_NEAR, SECONDS_FAR = 0.5, 1.0
 ABORTED = 1_000_000
 CHEAP = 0.95
 """The ratio to dual publish from which on a transaction costs less than 5 %."""
@@ -175,12 +175,12 @@ def _table(ours: Endpoint, port: int, delay_ms: int) -> dict[Cell, Figure]:
                 Fleet(endpoint, producers=producers, transactional=transactional)
                 for transactional in (False, True)
             )
+            seconds, rounds = (SECONDS_FAR, ROUNDS_FAR) if delay_ms else (SECONDS_NEAR, ROUNDS_NEAR)
             for size in SIZES:
                 works = {
-                    "dual": partial(dual.run, size=size, seconds=SECONDS),
-                    "transactions": partial(transactions.run, size=size, seconds=SECONDS),
+                    "dual": partial(dual.run, size=size, seconds=seconds),
+                    "transactions": partial(transactions.run, size=size, seconds=seconds),
                 }
-                rounds = ROUNDS_FAR if delay_ms else ROUNDS_NEAR
                 rates = take_turns(works, rounds=rounds, warm_up_rounds=0)
                 cell = Cell(delay_ms, producers, size)
                 cells[cell] = _compared(f"{cell} ÷ dual publish", rates, "transactions", "dual")

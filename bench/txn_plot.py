@@ -8,7 +8,7 @@ from pathlib import Path
 Points = Mapping[tuple[int, int, int], tuple[float, float]]
 """(delay in ms, producers, size) → messages/s of transactions and of dual publish."""
 
-PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP = 300, 300, 70, 60, 24
+PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP = 300, 300, 80, 60, 24
 COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7d5ba6")
 FONT = 'font-family="sans-serif" font-size="12" fill="#222"'
 
