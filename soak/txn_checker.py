@@ -129,7 +129,8 @@ def _check_against_log(
             now = _shown(by_offset[sighting.offset]) if sighting.offset in by_offset else "nothing"
             yield Violation(
                 UNSTABLE,
-                f"{reader.name} saw {_shown(sighting.value)} at offset {sighting.offset} of {place}; now there is {now}",
+                f"{reader.name} saw {_shown(sighting.value)} at offset {sighting.offset} of {place}; "
+                f"now there is {now}",
             )
     given = {sighting.offset for sighting in seen}
     passed = max(given)

@@ -1,0 +1,82 @@
+"""What a worker tells whoever started it, line by line: told before it is done, so that a kill hides nothing."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from soak.txn_history import Answer, Place, Transaction, Write
+
+READY = "ready"
+FAILED = "failed"
+BEGIN = "begin"
+COMMIT = "commit"
+
+STDOUT = 1
+
+
+def note(kind: str, **what: Any) -> None:
+    """Past all buffers: what was noted outlives the process."""
+    os.write(STDOUT, json.dumps({"kind": kind, **what}).encode() + b"\n")
+
+
+def note_begin(name: str, writes: Sequence[Write]) -> None:
+    """The transaction and all that it is going to write."""
+    note(BEGIN, name=name, writes=[[*place, value.decode()] for place, value in writes])
+
+
+def note_commit(name: str) -> None:
+    """The commit is about to be asked for."""
+    note(COMMIT, name=name, at_ns=time.monotonic_ns())
+
+
+def note_answer(name: str, answer: Answer) -> None:
+    """The log has said so."""
+    note(answer.value, name=name)
+
+
+def fail(failure: BaseException) -> None:
+    """The client gave up, and so does the worker: what can go on is up to the next one."""
+    note(FAILED, what=f"{type(failure).__name__}: {failure}")
+    sys.stdout.flush()
+    os._exit(1)
+
+
+class Notes:
+    """The transactions of one worker, as far as its notes go."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self.committed = 0
+        self.committed_records = 0
+        self.is_ready = False
+        self.failure: str | None = None
+
+    def add(self, line: bytes) -> None:
+        """One line; half a line is what a kill left of it."""
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return
+        kind = told["kind"]
+        if kind == READY:
+            self.is_ready = True
+        elif kind == FAILED:
+            self.failure = told["what"]
+        elif kind == BEGIN:
+            writes = [
+                Write(Place(topic, partition), value.encode()) for topic, partition, value in told["writes"]
+            ]
+            self.transactions[told["name"]] = Transaction(name=told["name"], writes=writes)
+        elif kind == COMMIT:
+            self.transactions[told["name"]].commit_sent_ns = told["at_ns"]
+        else:
+            self._answer(self.transactions[told["name"]], Answer(kind))
+
+    def _answer(self, transaction: Transaction, answer: Answer) -> None:
+        transaction.answer = answer
+        if answer is Answer.COMMITTED:
+            self.committed += 1
+            self.committed_records += len(transaction.writes)
