@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from soak.workload import Setting, Spec
-from soak.workloads import positions, produce, read, transform
+from soak.workloads import positions, produce, read, transfers, transform
 
 WORKLOADS: dict[str, Callable[[Random, Setting], Sequence[Spec]]] = {
     "produce": produce.draw,
     "read": read.draw,
     "positions": positions.draw,
     "transform": transform.draw,
+    "transfers": transfers.draw,
 }
 """Each draws its share of a round from a chance of its own, so that another one changes nobody's seeds."""
