@@ -1,10 +1,12 @@
 """aiokafka, driven from an event loop of its own: TV1. It commits a group's offsets by the group's name alone."""
 
 import asyncio
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import aiokafka
+from aiokafka.errors import KafkaConnectionError
 
 from soak.clients.client import BATCH_MAX, PATIENCE_SECONDS, POLL_SECONDS, TIMEOUT_MS
 from soak.history import LogRecord
@@ -35,7 +37,7 @@ class Aiokafka:
             )
             await self._producer.start()
 
-        self._run(start())
+        self._start(start)
 
     def follow(self, place: Place, group: str) -> int:
         self._place, self._group = aiokafka.TopicPartition(*place), group
@@ -56,7 +58,7 @@ class Aiokafka:
             self._consumer.seek(self._place, position)
             return position
 
-        return self._run(start())
+        return self._start(start)
 
     def poll(self) -> list[LogRecord]:
         polled = self._run(self._consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=BATCH_MAX))
@@ -83,6 +85,17 @@ class Aiokafka:
 
     def abort(self) -> None:
         self._run(self._producer.abort_transaction())
+
+    def _start(self, start: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Where the others wait for a log that is down, aiokafka gives up at once."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._run(start())
+            except KafkaConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
 
     def _run(self, step: Coroutine[Any, Any, Result]) -> Result:
         return self._loop.run_until_complete(asyncio.wait_for(step, PATIENCE_SECONDS))

@@ -1,4 +1,8 @@
-"""What a worker needs of a Kafka client. Whatever the client raises ends the worker, and another takes its place."""
+"""What a worker needs of a Kafka client.
+
+Whatever a client raises ends the worker, and another takes its place; but for `Abortable`: it stands for what the
+client itself says may be aborted and tried again.
+"""
 
 from typing import Protocol
 
@@ -11,6 +15,10 @@ POLL_SECONDS = 0.1
 BATCH_MAX = 50
 TIMEOUT_MS = 60_000
 """Of a transaction. Nobody may have to wait for it: whoever comes back for an id aborts what was left open."""
+
+
+class Abortable(Exception):
+    """The transaction has failed and nothing else has: `abort` comes next."""
 
 
 class TransactionalClient(Protocol):

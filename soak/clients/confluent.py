@@ -1,10 +1,12 @@
 """confluent-kafka, which is librdkafka: TV1."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import confluent_kafka
 
-from soak.clients.client import BATCH_MAX, PATIENCE_SECONDS, POLL_SECONDS, TIMEOUT_MS
+from soak.clients.client import BATCH_MAX, PATIENCE_SECONDS, POLL_SECONDS, TIMEOUT_MS, Abortable
 from soak.history import LogRecord
 from soak.txn_history import Place, Write
 
@@ -71,19 +73,33 @@ class Confluent:
         self._producer.begin_transaction()
 
     def send(self, writes: list[Write]) -> None:
-        for place, value in writes:
-            self._producer.produce(place.topic, value, partition=place.partition)
-        self._producer.poll(0)
+        with _abortable():
+            for place, value in writes:
+                self._producer.produce(place.topic, value, partition=place.partition)
+            self._producer.poll(0)
 
     def send_offset(self, offset: int) -> None:
-        self._producer.send_offsets_to_transaction(
-            [confluent_kafka.TopicPartition(*self._place, offset)],
-            self._consumer.consumer_group_metadata(),
-            PATIENCE_SECONDS,
-        )
+        with _abortable():
+            self._producer.send_offsets_to_transaction(
+                [confluent_kafka.TopicPartition(*self._place, offset)],
+                self._consumer.consumer_group_metadata(),
+                PATIENCE_SECONDS,
+            )
 
     def commit(self) -> None:
-        self._producer.commit_transaction(PATIENCE_SECONDS)
+        with _abortable():
+            self._producer.commit_transaction(PATIENCE_SECONDS)
 
     def abort(self) -> None:
         self._producer.abort_transaction(PATIENCE_SECONDS)
+
+
+@contextmanager
+def _abortable() -> Iterator[None]:
+    """Above all "skipped sequence numbers": an abort drops what is still in the queue, and the next one pays for it."""
+    try:
+        yield
+    except confluent_kafka.KafkaException as failure:
+        if failure.args[0].txn_requires_abort():
+            raise Abortable(str(failure)) from failure
+        raise

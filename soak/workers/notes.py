@@ -4,9 +4,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from soak.clients.client import Abortable, TransactionalClient
 from soak.txn_history import Answer, Place, Transaction, Write
 
 READY = "ready"
@@ -22,19 +23,29 @@ def note(kind: str, **what: Any) -> None:
     os.write(STDOUT, json.dumps({"kind": kind, **what}).encode() + b"\n")
 
 
-def note_begin(name: str, writes: Sequence[Write]) -> None:
-    """The transaction and all that it is going to write."""
+def run_transaction(
+    client: TransactionalClient,
+    name: str,
+    writes: Sequence[Write],
+    send: Callable[[], None],
+    *,
+    is_aborted: bool,
+) -> bool:
+    """One transaction with all its notes; whether it was committed."""
     note(BEGIN, name=name, writes=[[*place, value.decode()] for place, value in writes])
-
-
-def note_commit(name: str) -> None:
-    """The commit is about to be asked for."""
-    note(COMMIT, name=name, at_ns=time.monotonic_ns())
-
-
-def note_answer(name: str, answer: Answer) -> None:
-    """The log has said so."""
-    note(answer.value, name=name)
+    client.begin()
+    try:
+        send()
+        if not is_aborted:
+            note(COMMIT, name=name, at_ns=time.monotonic_ns())
+            client.commit()
+            note(Answer.COMMITTED.value, name=name)
+            return True
+    except Abortable:
+        pass
+    client.abort()
+    note(Answer.ABORTED.value, name=name)
+    return False
 
 
 def fail(failure: BaseException) -> None:

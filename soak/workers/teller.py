@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from functools import partial
 from random import Random
 
 from holdfast.client.cluster import Cluster
@@ -12,8 +13,8 @@ from soak import bank
 from soak.clients import connect
 from soak.clients.client import PATIENCE_SECONDS, TransactionalClient
 from soak.clients.own import read_committed
-from soak.txn_history import Answer, Place, Write
-from soak.workers.notes import READY, fail, note, note_answer, note_begin, note_commit
+from soak.txn_history import Place, Write
+from soak.workers.notes import READY, fail, note, run_transaction
 
 ABORTED_SHARE = 0.15
 PAUSE_SECONDS_MAX = 0.01
@@ -32,16 +33,8 @@ def run(client: TransactionalClient, desk: bank.Desk, *, bootstrap: str, name: s
         tag = f"{name}.{number}"
         number += 1
         writes = _writes(desk, tag, changed)
-        note_begin(tag, writes)
-        client.begin()
-        client.send(writes)
-        if chance.random() < ABORTED_SHARE:
-            client.abort()
-            note_answer(tag, Answer.ABORTED)
-        else:
-            note_commit(tag)
-            client.commit()
-            note_answer(tag, Answer.COMMITTED)
+        is_aborted = chance.random() < ABORTED_SHARE
+        if run_transaction(client, tag, writes, partial(client.send, writes), is_aborted=is_aborted):
             balances = {**balances, **changed}
         time.sleep(chance.random() * PAUSE_SECONDS_MAX)
 

@@ -8,8 +8,8 @@ from zlib import crc32
 from soak.clients import connect
 from soak.clients.client import TransactionalClient
 from soak.history import LogRecord
-from soak.txn_history import Answer, Place, Write
-from soak.workers.notes import READY, fail, note, note_answer, note_begin, note_commit
+from soak.txn_history import Place, Write
+from soak.workers.notes import READY, fail, note, run_transaction
 
 ABORTED_SHARE = 0.15
 
@@ -46,21 +46,17 @@ def run(
         number += 1
         writes = _writes(tag, records, source.partition, targets)
         end = records[-1].offset + 1
-        note_begin(tag, writes)
-        client.begin()
         half = chance.randrange(len(writes) + 1)
-        client.send(writes[:half])
-        client.send_offset(end)
-        client.send(writes[half:])
-        if chance.random() < ABORTED_SHARE:
-            client.abort()
-            note_answer(tag, Answer.ABORTED)
-            client.rewind(position)
-        else:
-            note_commit(tag)
-            client.commit()
-            note_answer(tag, Answer.COMMITTED)
+
+        def send(writes: list[Write] = writes, half: int = half, end: int = end) -> None:
+            client.send(writes[:half])
+            client.send_offset(end)
+            client.send(writes[half:])
+
+        if run_transaction(client, tag, writes, send, is_aborted=chance.random() < ABORTED_SHARE):
             position = end
+        else:
+            client.rewind(position)
 
 
 def _writes(tag: str, records: list[LogRecord], partition: int, targets: tuple[str, str]) -> list[Write]:
