@@ -1,6 +1,7 @@
 """What one seed stands for: the process, who uses it, when it is killed and what becomes of its files."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from random import Random
 
 from soak.disk import Fault, draw_faults
@@ -56,6 +57,12 @@ def draw(seed: int) -> Plan:
         specs=tuple(specs),
         rebuilds_at_end=chance.random() < 0.3,
     )
+
+
+def draw_alone(seed: int, name: str, draw_spec: Callable[[Random, Setting], Spec]) -> Plan:
+    """The same crashes with one workload and nobody else, for a test that asks for it."""
+    plan = draw(seed)
+    return replace(plan, specs=(draw_spec(Random(f"{seed}/{name}"), plan.setting),))
 
 
 def _draw_kill(chance: Random, setting: Setting) -> Kill:
