@@ -21,12 +21,12 @@ OPENING_BALANCE = 100
 
 
 class Entry(NamedTuple):
-    """One account's new balance, as one of `count` records of a transfer."""
+    """One account's new balance, as one of the `records` of a transfer."""
 
     teller: str
     transfer: str
     number: int
-    count: int
+    records: int
     account: str
     balance: int
 
@@ -37,8 +37,8 @@ class Entry(NamedTuple):
     @classmethod
     def decode(cls, value: bytes) -> Self:
         """From a record's value."""
-        teller, transfer, number, count, account, balance = value.decode().split("|")
-        return cls(teller, transfer, int(number), int(count), account, int(balance))
+        teller, transfer, number, records, account, balance = value.decode().split("|")
+        return cls(teller, transfer, int(number), int(records), account, int(balance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ def check_totals(auditor: str, values: Iterable[bytes], *, is_final: bool = Fals
         open_transfers = parts[entry.teller]
         entries = open_transfers[entry.transfer]
         entries.append(entry)
-        if len(entries) < entry.count:
+        if len(entries) < entry.records:
             continue
         for overtaken in list(open_transfers)[: list(open_transfers).index(entry.transfer)]:
             yield _half(auditor, overtaken, open_transfers.pop(overtaken), f"overtaken by {entry.transfer}")
@@ -105,5 +105,5 @@ def _check_total(auditor: str, entry: Entry, balances: dict[str, int]) -> Iterat
 
 def _half(auditor: str, transfer: str, entries: Sequence[Entry], when: str) -> Violation:
     return Violation(
-        HALF, f"{auditor} saw {len(entries)} of {entries[0].count} records of {transfer}, {when}"
+        HALF, f"{auditor} saw {len(entries)} of {entries[0].records} records of {transfer}, {when}"
     )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,6 +18,8 @@ from soak.workers.notes import Notes
 ROOT = Path(__file__).parents[1]
 LIVES_MAX = 40
 WAIT_SECONDS = 0.01
+HANG_SECONDS = 20.0
+"""A step of a transaction that takes longer will not end: longer than the log is ever down, busy machine included."""
 
 FENCED_WORDS = (
     "fenced",
@@ -103,6 +105,8 @@ class Slot:
         self._stop = threading.Event()
         self.has_met_all_faults = threading.Event()
         self.workers: list[Worker] = []
+        self.hung: list[str] = []
+        """Workers that had to be ended, by the step that they hung in."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -121,10 +125,12 @@ class Slot:
         """Of all lives."""
         return [each for worker in self.workers for each in list(worker.notes.transactions.values())]
 
-    @property
-    def failures(self) -> list[str]:
-        """What ended workers that nobody had killed or paused; being fenced ends a zombie."""
-        return [
+    def failures(self, hangs_in: Collection[str]) -> list[str]:
+        """What ended workers that nobody had killed or paused; being fenced ends a zombie.
+
+        `hangs_in`: steps in which the client is known to hang by itself.
+        """
+        return [f"hung after {step!r}" for step in self.hung if step not in hangs_in] + [
             worker.notes.failure
             for worker in self.workers
             if worker.notes.failure is not None
@@ -144,16 +150,14 @@ class Slot:
                 worker = self._replace(worker)
         self.has_met_all_faults.set()
         while not self._stop.wait(WAIT_SECONDS):
-            if not worker.is_running:
-                worker = self._spawn()
+            worker = self._replaced_if_over(worker)
 
     def _await_due(self, worker: Worker, fault: WorkerFault) -> Worker:
         while not self._stop.is_set():
             if worker.notes.is_ready and worker.notes.committed >= fault.after_committed:
                 time.sleep(fault.pause_ms / 1000)
                 return worker
-            if not worker.is_running:
-                worker = self._spawn()
+            worker = self._replaced_if_over(worker)
             self._stop.wait(WAIT_SECONDS)
         return worker
 
@@ -163,11 +167,16 @@ class Slot:
         worker.is_zombie = True
         replacement = self._spawn()
         while not (replacement.notes.committed or self._stop.is_set()):
-            if not replacement.is_running:
-                replacement = self._spawn()
+            replacement = self._replaced_if_over(replacement)
             self._stop.wait(WAIT_SECONDS)
         worker.signal(signal.SIGCONT)
         return replacement
+
+    def _replaced_if_over(self, worker: Worker) -> Worker:
+        if worker.notes.seconds_in_step > HANG_SECONDS:
+            self.hung.append(worker.notes.last_kind)
+            worker.kill()
+        return worker if worker.is_running else self._spawn()
 
     def _spawn(self) -> Worker:
         # A client that cannot go on at all would be replaced for ever.

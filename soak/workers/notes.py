@@ -64,6 +64,13 @@ class Notes:
         self.committed_records = 0
         self.is_ready = False
         self.failure: str | None = None
+        self.last_kind = ""
+        self.last_seconds = time.monotonic()
+
+    @property
+    def seconds_in_step(self) -> float:
+        """How long it has been in the middle of a transaction without a word; 0 if it is in none."""
+        return time.monotonic() - self.last_seconds if self.last_kind in (BEGIN, COMMIT) else 0.0
 
     def add(self, line: bytes) -> None:
         """One line; half a line is what a kill left of it."""
@@ -71,7 +78,8 @@ class Notes:
             told = json.loads(line)
         except ValueError:
             return
-        kind = told["kind"]
+        kind = self.last_kind = told["kind"]
+        self.last_seconds = time.monotonic()
         if kind == READY:
             self.is_ready = True
         elif kind == FAILED:

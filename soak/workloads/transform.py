@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.client.topics import create_topic
 from soak import txn_checker
-from soak.clients import CLIENTS
+from soak.clients import CLIENTS, HANGS_IN
 from soak.clients.own import position_of
 from soak.committed import Committed, create_bootstrap_cluster, read_all
 from soak.feeder import Feeder
@@ -105,8 +105,10 @@ class Transform:
     def start(self) -> None:
         """Begin to feed, transform and watch."""
         self._watcher.start()
-        for part in (*self._feeders, *self.slots):
-            part.start()
+        for feeder in self._feeders:
+            feeder.start()
+        for slot in self.slots:
+            slot.start()
 
     def finish(self, seconds_max: float) -> None:
         """Every fault happens, the input ends, and the workers come to its end."""
@@ -139,7 +141,7 @@ class Transform:
         found += [
             Violation(WORKER, f"{self._spec.client} gave up: {failure}")
             for slot in self.slots
-            for failure in slot.failures
+            for failure in slot.failures(HANGS_IN.get(self._spec.client, ()))
         ]
         return found
 
