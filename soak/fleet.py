@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -125,12 +125,10 @@ class Slot:
         """Of all lives."""
         return [each for worker in self.workers for each in list(worker.notes.transactions.values())]
 
-    def failures(self, hangs_in: Collection[str]) -> list[str]:
-        """What ended workers that nobody had killed or paused; being fenced ends a zombie.
-
-        `hangs_in`: steps in which the client is known to hang by itself.
-        """
-        return [f"hung after {step!r}" for step in self.hung if step not in hangs_in] + [
+    @property
+    def failures(self) -> list[str]:
+        """What ended workers that nobody had killed or paused; being fenced ends a zombie."""
+        return [f"hung after {step!r}" for step in self.hung] + [
             worker.notes.failure
             for worker in self.workers
             if worker.notes.failure is not None

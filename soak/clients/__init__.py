@@ -12,10 +12,6 @@ CLIENTS = {
     "holdfast-tv2": ("soak.clients.own", "OwnSecondGeneration"),
 }
 
-HANGS_IN = {"confluent-kafka": frozenset({"begin"})}
-"""Between begin and commit: send_offsets_to_transaction may never return after the log was down, and heeds no timeout
-(librdkafka issues 5456 and 5511). All requests are answered by then, and TxnOffsetCommit is never sent."""
-
 
 def connect(client: str, bootstrap: str, transactional_id: str) -> TransactionalClient:
     """The client of this name; a worker imports none but its own, for the sake of a quick start."""

@@ -28,6 +28,9 @@ class Confluent:
                 "linger.ms": 0,
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 50,
+                # When all brokers are down the default forgets them, and send_offsets_to_transaction then waits for
+                # ever, past its timeout, for the one that was the group's coordinator (librdkafka 5511 and 5456).
+                "metadata.recovery.strategy": "none",
                 **RECONNECT,
             }
         )

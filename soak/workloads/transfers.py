@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
 from soak import bank, txn_checker
-from soak.clients import CLIENTS, HANGS_IN
+from soak.clients import CLIENTS
 from soak.committed import Committed, create_bootstrap_cluster, read_all
 from soak.fleet import Slot, WorkerFault, draw_faults
 from soak.history import Violation
@@ -118,7 +118,7 @@ class Transfers:
         found += [
             Violation(WORKER, f"{self._spec.client} gave up: {failure}")
             for slot in self.slots
-            for failure in slot.failures(HANGS_IN.get(self._spec.client, ()))
+            for failure in slot.failures
         ]
         return found
 

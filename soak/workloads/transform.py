@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.client.topics import create_topic
 from soak import txn_checker
-from soak.clients import CLIENTS, HANGS_IN
+from soak.clients import CLIENTS
 from soak.clients.own import position_of
 from soak.committed import Committed, create_bootstrap_cluster, read_all
 from soak.feeder import Feeder
@@ -141,7 +141,7 @@ class Transform:
         found += [
             Violation(WORKER, f"{self._spec.client} gave up: {failure}")
             for slot in self.slots
-            for failure in slot.failures(HANGS_IN.get(self._spec.client, ()))
+            for failure in slot.failures
         ]
         return found
 
