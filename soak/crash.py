@@ -14,6 +14,8 @@ from pathlib import Path
 import click
 
 from soak import plan, play
+from soak.workloads.transfers import TransfersSpec
+from soak.workloads.transform import TransformSpec
 
 KEPT = Path(__file__).parents[1] / "build" / "soak"
 SEED_MAX = 10**9
@@ -67,9 +69,11 @@ def _play(seed: int) -> play.Report:
 def _line(number: int, total: int | None, report: play.Report) -> str:
     setting, kills = report.plan.setting, report.plan.kills
     faults = sorted({type(fault).__name__ for kill in kills for fault in kill.faults})
+    pipelines = [spec.name for spec in report.plan.specs if isinstance(spec, TransformSpec | TransfersSpec)]
     return (
         f"{number}{f'/{total}' if total else ''}  seed {report.plan.seed}  {setting.nodes}n {setting.partitions}p  "
-        f"{len(kills)} kills{' ' if faults else ''}{' '.join(faults)}  {report.acknowledged:,} acknowledged  "
+        f"{len(kills)} kills{' ' if faults else ''}{' '.join(faults)}  "
+        f"{' '.join(pipelines)}{'  ' if pipelines else ''}{report.acknowledged:,} acknowledged  "
         f"{report.seconds:.1f} s  {'FAILED' if report.violations else 'ok'}"
     )
 

@@ -1,7 +1,7 @@
 """One round: load, kills, damage, restarts, and then every history is held against the log."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from soak.plan import Kill, Plan
 from soak.server import Server
 from soak.workload import LAST_WORDS_SECONDS, PATIENCE_SECONDS, TOPIC, Workload
 from soak.workloads.produce import Producer
+from soak.workloads.transfers import Transfers
+from soak.workloads.transform import Transform
 
 STUCK = "stuck"
 START = "start"
@@ -68,7 +70,7 @@ def run(plan: Plan, directory: Path) -> Report:
         logs = read_logs(server.bootstrap)
         violations += check(plan, workloads, logs)
         if plan.rebuilds_at_end:
-            violations += _check_rebuilt(server, logs)
+            violations += _check_rebuilt(server, workloads, logs)
         violations += _check_end(server)
     except Failed as failed:
         violations.append(failed.violation)
@@ -191,14 +193,16 @@ def _acknowledged(workloads: Iterable[Workload]) -> int:
     return sum(workload.acknowledged for workload in workloads)
 
 
-def _check_rebuilt(server: Server, logs: ReplicaLogs) -> list[Violation]:
+def _check_rebuilt(server: Server, workloads: Iterable[Workload], logs: ReplicaLogs) -> Iterator[Violation]:
     """The journals alone say all that the control plane said."""
     server.kill()
     server.disk.remove_control_plane()
     _start(server)
-    if read_logs(server.bootstrap) == logs:
-        return []
-    return [Violation(REBUILT, "a control plane made anew shows another log")]
+    if read_logs(server.bootstrap) != logs:
+        yield Violation(REBUILT, "a control plane made anew shows another log")
+    for workload in workloads:
+        if isinstance(workload, Transform | Transfers) and not workload.is_still_there():
+            yield Violation(REBUILT, "a control plane made anew shows other transactions")
 
 
 def _check_end(server: Server) -> list[Violation]:

@@ -122,6 +122,10 @@ class Transfers:
         ]
         return found
 
+    def is_still_there(self) -> bool:
+        """Whether the log shows what it showed after `finish`."""
+        return read_all(self._bootstrap, [self._spec.name]) == self._committed
+
     def _abort_what_was_left(self) -> None:
         """A producer that comes for each id and does nothing with it."""
         with create_bootstrap_cluster(self._bootstrap) as cluster:

@@ -145,6 +145,13 @@ class Transform:
         ]
         return found
 
+    def is_still_there(self) -> bool:
+        """Whether the log shows what it showed after `finish`, and the group's positions with it."""
+        with create_bootstrap_cluster(self._bootstrap) as cluster:
+            positions = {place: position_of(cluster, self._spec.name, place) for place in self._positions}
+        committed = read_all(self._bootstrap, [self._spec.source, *self._spec.targets])
+        return (committed, positions) == (self._committed, self._positions)
+
     def _check_partition(self, feeder: Feeder) -> Iterator[Violation]:
         """What went in came out once, in the order of each output, and the group is at the end."""
         if feeder.error is not None:
