@@ -21,14 +21,8 @@ WAIT_SECONDS = 0.01
 HANG_SECONDS = 20.0
 """A step of a transaction that takes longer will not end: longer than the log is ever down, busy machine included."""
 
-FENCED_WORDS = (
-    "fenced",
-    "_fenced",
-    "invalidproducerepoch",
-    "invalid_producer_epoch",
-    "newer epoch",
-    "older epoch",
-)
+FENCED_WORDS = ("fenced", "invalidproducerepoch", "invalid_producer_epoch")
+"""How clients tell a zombie, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
