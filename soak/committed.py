@@ -23,7 +23,7 @@ class Committed:
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
         """The offset behind each log's last record."""
-        return {place: self.logs[place][-1].offset + 1 for place in places if self.logs[place]}
+        return {place: self.logs[place][-1].offset + 1 for place in places if self.logs.get(place)}
 
 
 def create_bootstrap_cluster(bootstrap: str) -> Cluster:

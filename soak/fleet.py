@@ -12,8 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
+from soak.clients import GIVES_UP_BY_ITSELF
 from soak.txn_history import Transaction
-from soak.workers.notes import Notes
+from soak.workers.notes import BECAUSE, Notes
 
 ROOT = Path(__file__).parents[1]
 LIVES_MAX = 40
@@ -119,14 +120,19 @@ class Slot:
         """Of all lives."""
         return [each for worker in self.workers for each in list(worker.notes.transactions.values())]
 
-    @property
-    def failures(self) -> list[str]:
+    def failures(self, client: str) -> list[str]:
         """What ended workers that nobody had killed or paused; being fenced ends a zombie."""
-        return [f"hung after {step!r}" for step in self.hung] + [
+        told = [
             worker.notes.failure
             for worker in self.workers
             if worker.notes.failure is not None
             and not (worker.is_zombie and any(word in worker.notes.failure.lower() for word in FENCED_WORDS))
+        ]
+        its_own = GIVES_UP_BY_ITSELF.get(client, ())
+        return [f"hung after {step!r}" for step in self.hung] + [
+            f"{client} gave up: {failure}"
+            for failure in told
+            if not failure.split(BECAUSE)[-1].startswith(its_own)
         ]
 
     def _run(self) -> None:

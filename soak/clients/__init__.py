@@ -12,6 +12,10 @@ CLIENTS = {
     "holdfast-tv2": ("soak.clients.own", "OwnSecondGeneration"),
 }
 
+GIVES_UP_BY_ITSELF = {"aiokafka": ("KafkaConnectionError", "ConnectionResetError", "IllegalOperation")}
+"""Where the others go on, aiokafka may stop when a connection breaks: a poll raises that, or a transaction that it has
+just begun is none. What the log answered is never among these."""
+
 
 def connect(client: str, bootstrap: str, transactional_id: str) -> TransactionalClient:
     """The client of this name; a worker imports none but its own, for the sake of a quick start."""

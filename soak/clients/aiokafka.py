@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import aiokafka
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from soak.clients.client import BATCH_MAX, PATIENCE_SECONDS, POLL_SECONDS, TIMEOUT_MS
 from soak.history import LogRecord
@@ -98,4 +98,12 @@ class Aiokafka:
                 time.sleep(POLL_SECONDS)
 
     def _run(self, step: Coroutine[Any, Any, Result]) -> Result:
-        return self._loop.run_until_complete(asyncio.wait_for(step, PATIENCE_SECONDS))
+        try:
+            return self._loop.run_until_complete(asyncio.wait_for(step, PATIENCE_SECONDS))
+        except KafkaError as failure:
+            # Whoever asks next hears that there is no transaction; why, only the task knows that has ended.
+            task = self._producer and self._producer._sender.sender_task
+            ended_by = task.exception() if task and task.done() and not task.cancelled() else None
+            if ended_by is None or ended_by is failure:
+                raise
+            raise failure from ended_by

@@ -15,6 +15,8 @@ FAILED = "failed"
 BEGIN = "begin"
 COMMIT = "commit"
 
+BECAUSE = "; because of "
+
 STDOUT = 1
 
 
@@ -50,7 +52,12 @@ def run_transaction(
 
 def fail(failure: BaseException) -> None:
     """The client gave up, and so does the worker: what can go on is up to the next one."""
-    note(FAILED, what=f"{type(failure).__name__}: {failure}")
+    chain: list[str] = []
+    cause: BaseException | None = failure
+    while cause is not None:
+        chain.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__
+    note(FAILED, what=BECAUSE.join(chain))
     sys.stdout.flush()
     os._exit(1)
 

@@ -17,7 +17,7 @@ from soak.txn_history import Place, Write
 from soak.workers.notes import READY, fail, note, run_transaction
 
 ABORTED_SHARE = 0.15
-PAUSE_SECONDS_MAX = 0.01
+PAUSE_SECONDS_MAX = 0.004
 AMOUNT_MAX = 20
 
 

@@ -116,9 +116,7 @@ class Transfers:
         in_the_end = [record.value for place in self._places for record in self._committed.logs[place]]
         found += bank.check_totals("a reader in the end", in_the_end, is_final=True)
         found += [
-            Violation(WORKER, f"{self._spec.client} gave up: {failure}")
-            for slot in self.slots
-            for failure in slot.failures
+            Violation(WORKER, failure) for slot in self.slots for failure in slot.failures(self._spec.client)
         ]
         return found
 

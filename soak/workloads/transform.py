@@ -139,9 +139,7 @@ class Transform:
         for feeder in self._feeders:
             found += self._check_partition(feeder)
         found += [
-            Violation(WORKER, f"{self._spec.client} gave up: {failure}")
-            for slot in self.slots
-            for failure in slot.failures
+            Violation(WORKER, failure) for slot in self.slots for failure in slot.failures(self._spec.client)
         ]
         return found
 
