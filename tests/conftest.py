@@ -1,5 +1,6 @@
 """What all tests share: kafka-python imported quietly, and the choice of the broker that clients talk to."""
 
+import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from holdfast.lab.kafka_broker import KafkaCluster
 
 assert kafka
+
+# A shell that runs the tests in the background lets them ignore ^C, and with them every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DAY_MS = "86400000"
 KAFKA_PROPERTIES = {
