@@ -236,13 +236,43 @@ def test_idempotent_producers(broker: Broker, topic: str) -> None:
         assert mine == [prefix + str(number).encode() for number in range(count)]
 
 
-@pytest.mark.holdfast_only
-def test_transactional_producer_is_refused_for_good(broker: Broker) -> None:
-    """There are no transactions yet: the client is told so at once instead of trying for ever."""
-    producer = Confluent(broker.bootstrap).producer({"transactional.id": "tx"})
-    with pytest.raises(KafkaException) as failure:
-        producer.init_transactions(SECONDS_MAX)
-    assert failure.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+def test_transactional_producers(broker: Broker, topic: str) -> None:
+    """Of each client's producer, readers of committed records see what was committed and nothing else."""
+    create(broker, topic, partitions=1)
+    librdkafka = Confluent(broker.bootstrap).producer({"transactional.id": f"{topic}-librdkafka"})
+    librdkafka.init_transactions(SECONDS_MAX)
+    for value, end in ((b"aborted", librdkafka.abort_transaction), (b"1", librdkafka.commit_transaction)):
+        librdkafka.begin_transaction()
+        librdkafka.produce(topic, value)
+        librdkafka.flush(SECONDS_MAX)
+        end(SECONDS_MAX)
+    with closing(
+        kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=f"{topic}-kafka-python")
+    ) as producer:
+        producer.init_transactions()
+        for value, end in ((b"aborted", producer.abort_transaction), (b"2", producer.commit_transaction)):
+            producer.begin_transaction()
+            producer.send(topic, value).get(SECONDS_MAX)
+            end()
+    asyncio.run(_aiokafka_transactions(broker, topic))
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": topic, "isolation.level": "read_committed"}
+    )
+    with closing(consumer):
+        consumer.assign([confluent_kafka.TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        messages = [consumer.poll(SECONDS_MAX) for _ in range(3)]
+    assert [message.value() for message in messages] == [b"1", b"2", b"3"]
+
+
+async def _aiokafka_transactions(broker: Broker, topic: str) -> None:
+    producer = aiokafka.AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap, transactional_id=f"{topic}-aiokafka"
+    )
+    async with producer:
+        for value, end in ((b"aborted", producer.abort_transaction), (b"3", producer.commit_transaction)):
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, value)
+            await end()
 
 
 def test_watermarks_and_offsets_by_time(broker: Broker, topic: str) -> None:
