@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 import pytest
 
+from holdfast.cli.up import parse_address
+from holdfast.errors import UsageError
 from holdfast.records.build import Record, build_batch
 from tests.process import HoldfastProcess
 
@@ -236,6 +238,17 @@ def test_bad_address_is_refused(tmp_path: Path, listen: str, why: str) -> None:
     assert result.returncode == 2
     assert why in said(result)
     assert not data.exists()
+
+
+def test_other_addresses_need_to_be_allowed() -> None:
+    """There is no authentication: whoever opens the log to others says so. An address of no machine helps nobody."""
+    assert parse_address("192.0.2.1:9092", insecure=True) == ("192.0.2.1", 9092)
+    with pytest.raises(UsageError, match="--insecure allows it"):
+        parse_address("192.0.2.1:9092")
+    with pytest.raises(UsageError, match="name the address that clients reach"):
+        parse_address("0.0.0.0:9092", insecure=True)
+    with pytest.raises(UsageError, match=r"not a loopback address$"):
+        parse_address("192.0.2.1:0", option="--admin")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,12 @@ from holdfast.errors import UsageError
     default="127.0.0.1:9092",
     show_default=True,
     metavar="HOST:PORT",
-    help="Loopback address to listen on; port 0 takes a free one.",
+    help="Address to listen on, and that clients are told; port 0 takes a free one.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Let --listen name an address that is not loopback: whoever reaches it may read and write everything.",
 )
 @click.option(
     "--config",
@@ -56,7 +61,13 @@ from holdfast.errors import UsageError
     help="Lines for people, or one JSON object a line.",
 )
 def up(
-    data: Path, listen: str, config: Path | None, admin: str, log_format: str, **chosen: int | None
+    data: Path,
+    listen: str,
+    insecure: bool,
+    config: Path | None,
+    admin: str,
+    log_format: str,
+    **chosen: int | None,
 ) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
@@ -66,7 +77,7 @@ def up(
     from holdfast.agent.server import serve
     from holdfast.agent.settings import Settings
 
-    host, port = parse_address(listen)
+    host, port = parse_address(listen, insecure=insecure)
     admin_host, admin_port = parse_address(admin, option="--admin")
     logs.set_up(log_format)
     from_file = config_file.load(config) if config is not None else {}
@@ -82,17 +93,23 @@ def up(
     asyncio.run(serve(settings, on_ready=announce, alongside=alongside))
 
 
-def parse_address(address: str, *, option: str = "--listen") -> tuple[str, int]:
-    """Host and port; only loopback, because there is no authentication yet."""
+def parse_address(address: str, *, option: str = "--listen", insecure: bool = False) -> tuple[str, int]:
+    """Host and port; loopback unless `insecure`, because there is no authentication yet."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"{option} takes HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
     # Clients are told this address: a name may resolve to [::1] for them and to 127.0.0.1 for us.
     host = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
+        ip_address = ipaddress.ip_address(host)
     except ValueError:
         raise UsageError(f"{option} takes an IP address or localhost, not {host!r}") from None
-    if not is_loopback:
-        raise UsageError(f"{host} is not a loopback address: anybody could read and write there")
+    if not ip_address.is_loopback and not insecure:
+        raise UsageError(
+            f"{host} is not a loopback address: anybody could read and write there; --insecure allows it"
+            if option == "--listen"
+            else f"{host} is not a loopback address"
+        )
+    if ip_address.is_unspecified:
+        raise UsageError(f"{option} {host}: name the address that clients reach, they are told this one")
     return host, int(port)
