@@ -116,6 +116,8 @@ class KafkaPythonMember(kafka.ConsumerRebalanceListener):
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
+            # The rebalance timeout, too: one that stalls in a rebalance is not waited for longer than this.
+            max_poll_interval_ms=SESSION_MS,
         )
         # kafka-python 3.0.12 joins before it knows the topic, joins again when it does, and now and then stalls in
         # between, also against Apache Kafka. Here it knows the topic first.
