@@ -13,6 +13,7 @@ from holdfast.store.footer import (
     ExtentAppended,
     GroupDeleted,
     GroupOffsetCommitted,
+    GroupOffsetDeleted,
     GroupOffsetStaged,
     LogStartMoved,
     ProducerIdsAllotted,
@@ -260,6 +261,14 @@ def test_a_deleted_group_drops_what_is_staged_for_it(plane: ControlPlane, apply:
     apply(GroupDeleted("g"))
     assert plane.find_staged("g") == set()
     apply(ended(1))
+    assert (positions(plane), positions(plane, "h")) == ({}, {("orders", 0): 3})
+
+
+def test_a_deleted_position_does_not_come_back(plane: ControlPlane, apply: Apply) -> None:
+    """Not even if the transaction that staged one for it is committed in the same frame."""
+    apply(begun(1), staged(1), staged(1, group="h"))
+    apply(GroupOffsetDeleted("g", TOPIC, 0), ended(1))
+    assert plane.find_staged("g") == set()
     assert (positions(plane), positions(plane, "h")) == ({}, {("orders", 0): 3})
 
 

@@ -277,7 +277,10 @@ class FrameApplier:
         )
 
     def _delete_group_offset(self, change: GroupOffsetDeleted) -> None:
-        self._state.group_offsets.pop((change.group, change.topic_id, change.partition), None)
+        position = (change.group, change.topic_id, change.partition)
+        self._state.group_offsets.pop(position, None)
+        for staged in [key for key in self._state.staged if key[:3] == position]:
+            del self._state.staged[staged]
 
     def _save_group(self, change: GroupSaved) -> None:
         saved = self._state.groups.get(change.group)

@@ -252,10 +252,12 @@ class FrameApplier:
         self._writer.execute("UPDATE stores SET in_sync = 0 WHERE store = ?", (change.store,))
 
     def _delete_group_offset(self, change: GroupOffsetDeleted, places: Places) -> None:
-        self._writer.execute(
-            "DELETE FROM group_offsets WHERE group_id = ? AND topic = ? AND partition = ?",
-            (change.group, self._topics.find(change.topic_id), change.partition),
-        )
+        key = (change.group, self._topics.find(change.topic_id), change.partition)
+        for table in ("group_offsets", "staged_offsets"):
+            self._writer.execute(
+                f"DELETE FROM {table} WHERE group_id = ? AND topic = ? AND partition = ?",  # noqa: S608
+                key,
+            )
 
     def _save_group(self, change: GroupSaved, places: Places) -> None:
         saved = self._writer.execute(

@@ -296,7 +296,7 @@ def _write_partition(writer: Writer, version: int, partition: int, outcome: obje
             writer.raw(_tail(version, log_start=outcome.log_start, message=None))
         return
     assert isinstance(outcome, HoldfastError), outcome
-    code = code_of(outcome, abortable=version >= ABORTABLE_SINCE)
+    code = code_of(outcome, abortable=version >= ABORTABLE_SINCE, of_coordinator=False)
     writer.pack(_PARTITION_ANSWER, partition, code, -1, -1)
     writer.raw(_tail(version, log_start=-1, message=str(outcome)))
 
