@@ -72,7 +72,8 @@
         └── StorageUnavailable         56
 
 Each class knows the Kafka error code that stands for it on the wire and whether the same request may
-simply be sent again. An `assert` elsewhere in the code base guards against our own bugs, never against input.
+simply be sent again. One short class for each code, all in one place, is what makes this module long. An `assert`
+elsewhere in the code base guards against our own bugs, never against input.
 """
 
 from typing import ClassVar

@@ -86,8 +86,6 @@ def kafka_answers(kafka_cluster: KafkaCluster, pytestconfig: pytest.Config) -> I
 @pytest.fixture(scope="module")
 def our_answers(peers: Peers) -> Answers:
     """Holdfast's."""
-    if END_TXN not in versions_of(peers.holdfast):
-        pytest.skip("Holdfast does not serve transactions yet")
     return Answers(peers.holdfast)
 
 
