@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.lab.kafka_broker import KafkaCluster
-from tests.kafka.answers import versions_of
 from tests.kafka.peers import Peers
 from tests.process import HoldfastProcess
 
@@ -17,13 +16,8 @@ def peers(kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory)
         yield Peers(holdfast=ours.port, kafka=kafka_cluster.port(1))
 
 
-END_TXN = 26
-
-
 @pytest.fixture(params=["kafka", "holdfast"])
 def transactional(request: pytest.FixtureRequest, peers: Peers) -> str:
     """The address of each broker that serves transactions, in turn."""
     peer = peers.kafka if request.param == "kafka" else peers.holdfast
-    if END_TXN not in versions_of(peer):
-        pytest.skip(f"{peer.name} does not serve transactions yet")
     return f"127.0.0.1:{peer.port}"
