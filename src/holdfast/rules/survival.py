@@ -51,11 +51,21 @@ def pass_end(log: LogView, *, bounds: Forgettable, config: CompactionConfig) -> 
     end = _cleanable_end(log, config)
     clean = sum(1 for entry in log.entries if entry.offset < log.first_dirty)
     dirty = [entry for entry in log.entries if log.first_dirty <= entry.offset < end]
-    if dirty:
-        overdue = log.now_ms - dirty[0].timestamp_ms > config.max_compaction_lag_ms
-        if overdue or len(dirty) / (len(dirty) + clean) > config.min_cleanable_dirty_ratio:
-            return end
+    if dirty and is_due(
+        clean=clean,
+        dirty=len(dirty),
+        oldest_dirty_ms=dirty[0].timestamp_ms,
+        now_ms=log.now_ms,
+        config=config,
+    ):
+        return end
     return end if anything_forgettable(log.entries, bounds) else None
+
+
+def is_due(*, clean: int, dirty: int, oldest_dirty_ms: int, now_ms: int, config: CompactionConfig) -> bool:
+    """Whether there is enough to clean, or it has waited long enough; sizes in one unit, whichever it is."""
+    overdue = now_ms - oldest_dirty_ms > config.max_compaction_lag_ms
+    return overdue or dirty / (dirty + clean) > config.min_cleanable_dirty_ratio
 
 
 def clean(log: LogView, end: int, *, instances: Instances, bounds: Forgettable) -> Pass:
@@ -108,9 +118,12 @@ def anything_forgettable(entries: Sequence[Entry], bounds: Forgettable) -> bool:
 
 def _cleanable_end(log: LogView, config: CompactionConfig) -> int:
     end = log.last_stable_offset
-    if config.min_compaction_lag_ms > 0:
-        young = log.now_ms - config.min_compaction_lag_ms
-        for entry in log.entries:
-            if log.first_dirty <= entry.offset < end and entry.timestamp_ms > young:
-                return entry.offset
+    for entry in log.entries:
+        if log.first_dirty <= entry.offset < end and is_young(entry.timestamp_ms, log.now_ms, config):
+            return entry.offset
     return max(end, log.first_dirty)
+
+
+def is_young(timestamp_ms: int, now_ms: int, config: CompactionConfig) -> bool:
+    """Whether a record has to wait until min.compaction.lag.ms has passed, and all that follows with it."""
+    return config.min_compaction_lag_ms > 0 and timestamp_ms > now_ms - config.min_compaction_lag_ms
