@@ -24,7 +24,6 @@ from holdfast.store.footer import (
     PartitionsAdded,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
@@ -32,6 +31,7 @@ from holdfast.store.footer import (
     TransactionBegun,
     TransactionEnded,
 )
+from holdfast.store.replica_changes import StoreLeft
 from tests.control.answers import GROUPS, IDS, PARTITIONS, STORES, TRANSACTIONAL_IDS
 
 NAMES = ("a", "b", "c")

@@ -18,11 +18,11 @@ from holdfast.store.footer import (
     PartitionsAdded,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
 )
+from holdfast.store.replica_changes import StoreLeft
 from holdfast.store.store import Checkpoint, Place
 from tests.control.frames import Apply, stored
 

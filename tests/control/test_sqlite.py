@@ -20,10 +20,10 @@ from holdfast.store.footer import (
     LeaderMoved,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicCreated,
     TopicDeleted,
 )
+from holdfast.store.replica_changes import StoreLeft
 from tests.control.frames import Apply, stored
 
 TOPIC, OTHER = UUID(int=1), UUID(int=2)

@@ -16,12 +16,12 @@ from holdfast.store.footer import (
     LeaderMoved,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicCreated,
     TransactionalIdSet,
     TransactionBegun,
     TransactionEnded,
 )
+from holdfast.store.replica_changes import StoreLeft
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 STORES = st.lists(st.integers(1, 7), max_size=3)

@@ -14,8 +14,9 @@ from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
-from holdfast.store.footer import Change, LeaderMoved, StoreLeft
+from holdfast.store.footer import Change, LeaderMoved
 from holdfast.store.journal import Buffer
+from holdfast.store.replica_changes import StoreLeft
 
 logger = logging.getLogger(__name__)
 

@@ -167,7 +167,7 @@ class Expiry:
             retention_ms, retention_bytes = find_retention(topic)
             if retention_ms is None and retention_bytes is None:
                 continue
-            for partition in range(len(topic.partitions)):
+            for partition, held in enumerate(topic.partitions):
                 if self._stopping.is_set():
                     return moves
                 key = PartitionKey(topic.topic_id, partition)
@@ -176,7 +176,7 @@ class Expiry:
                     start = find_log_start(
                         self._extents(key, bounds.start, bounds.end),
                         start=bounds.start,
-                        size_bytes=0 if retention_bytes is None else self._plane.find_size(*key),
+                        size_bytes=0 if retention_bytes is None else self._plane.find_size(*key, held.leader),
                         now_ms=self._now_ms(),
                         retention_ms=retention_ms,
                         retention_bytes=retention_bytes,

@@ -25,7 +25,6 @@ from holdfast.store.footer import (
     PartitionsAdded,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
@@ -34,6 +33,7 @@ from holdfast.store.footer import (
     TransactionEnded,
     extents_on,
 )
+from holdfast.store.replica_changes import StoreLeft
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 Places = dict[int, dict[int, Place]]

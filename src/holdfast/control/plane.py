@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
+from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.footer import Change, GroupSaved
+from holdfast.store.replica_changes import HeldTo
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
 EXTENTS_PER_PLAN_MAX = 256
@@ -22,6 +25,8 @@ class Partition:
     replicas: tuple[int, ...]
     leader: int
     leader_epoch: int
+    joining: tuple[int, ...] = ()
+    """Replicas that are given every frame but lack older ones, in sync though their store may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,11 @@ class Extent:
     instance: int = NO_INSTANCE
     outcome: Outcome | None = None
     """What became of the instance; None if there is none, or nothing is known of it."""
+
+    @property
+    def end(self) -> int:
+        """The offset after its last, as a segment has it."""
+        return self.last + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +109,19 @@ class ControlPlane(Protocol):
     ) -> None:
         """Record one frame that is durable on the stores of `frames`, all of it or nothing.
 
-        `lost` are stores that failed to take it: they are in sync no longer, which is durable on return. A
-        frame that is already applied is left alone, so a replay may begin too early. CommitRefused if a change
-        no longer fits (another log end, leader epoch, sequence, topic or owner of a transactional id than the
-        commit was planned with, or a transaction instance that is open no longer): the frame then counts as
-        applied, without effect.
+        `lost` are stores that failed to take it: they are in sync no longer, which is durable on return; what they
+        hold ends before this frame. The next frame has to say that they left. A frame that is already applied is
+        left alone, so a replay may begin too early. CommitRefused if a change no longer fits (another log end,
+        leader epoch, sequence, topic, manifest or owner of a transactional id than the commit was planned with,
+        or a transaction instance that is open no longer): the frame then counts as applied, without effect.
         """
         ...
 
     def trim(self, rows_max: int) -> int:
         """Delete up to so many rows that nobody sees any more, and say how many there were.
 
-        They are those of extents below a log start, and of topics that were deleted. Any thread may call it.
+        They are those of extents below a log start, of extents that every member has settled and nobody will ask
+        about again, and of topics that were deleted. Any thread may call it.
         """
         ...
 
@@ -119,7 +130,15 @@ class ControlPlane(Protocol):
         ...
 
     def drop_stores(self, stores: Sequence[int]) -> None:
-        """The stores lack what was acknowledged: they are in sync no longer, which is durable on return."""
+        """The stores lack what was acknowledged: they are in sync no longer, which is durable on return.
+
+        What they hold ends before the first extent that has no place on them. As with `apply`, the next frame has to
+        say that they left.
+        """
+        ...
+
+    def list_stores(self) -> list[StoreState]:
+        """All stores by number."""
         ...
 
     def find_in_sync(self) -> frozenset[int]:
@@ -149,8 +168,8 @@ class ControlPlane(Protocol):
         """
         ...
 
-    def find_size(self, topic_id: UUID, partition: int) -> int:
-        """Bytes of the partition's extents, the one that holds the log start included; 0 if it is unknown."""
+    def find_size(self, topic_id: UUID, partition: int, store: int) -> int:
+        """Bytes of the partition on the store, the piece that holds the log start included; 0 if it has none."""
         ...
 
     def find_extents(
@@ -163,18 +182,75 @@ class ControlPlane(Protocol):
         """
         ...
 
-    def find_extent_by_time(
-        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
-    ) -> Extent | None:
-        """The first extent, from the one that holds `offset` on, with a record at or after the time.
+    def find_pieces(
+        self, topic_id: UUID, partition: int, store: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Segment | Extent]]:
+        """Bounds, and what a reader of one store reads from `offset` on: its segments, then the extents above.
 
-        `offset` is not below the log start: what lies there may be trimmed at any moment. Like the next one and
-        `find_size`, it takes no longer for a long log. UnknownTopicOrPartition.
+        From the piece that covers `offset` on until they have `bytes_max`, EXTENTS_PER_PLAN_MAX at most. A segment
+        does not count if it is empty, or if `offset` lies inside: nobody knows what is left of it. Nothing above what
+        the store holds. An extent that straddles the end of the segments comes whole: its reader skips what it has
+        had. UnknownTopicOrPartition; NotLeaderOrFollower if the store has no replica, or is fenced.
         """
         ...
 
-    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
-        """The first extent with the greatest timestamp, from the one that holds `offset` on, as above."""
+    def find_extent_by_time(
+        self, topic_id: UUID, partition: int, store: int, offset: int, timestamp_ms: int
+    ) -> Segment | Extent | None:
+        """The first piece on the store, from the one that covers `offset` on, with a record at or after the time.
+
+        `offset` is not below the log start: what lies there may be trimmed at any moment. Like the next one and
+        `find_size`, it takes no longer for a long log. Refusals as for `find_pieces`.
+        """
+        ...
+
+    def find_extent_of_max_time(
+        self, topic_id: UUID, partition: int, store: int, offset: int
+    ) -> Segment | Extent | None:
+        """The first piece with the greatest timestamp, from the one that covers `offset` on, as above."""
+        ...
+
+    def find_removal(self, topic_id: UUID, partition: int) -> PartitionRemoval:
+        """How far each member is clean and how far the group may forget; UnknownTopicOrPartition."""
+        ...
+
+    def find_segments(self, topic_id: UUID, partition: int, store: int, offset: int = 0) -> list[Segment]:
+        """The segments of a partition on a store, from the one that covers `offset` on; none if it has none."""
+        ...
+
+    def find_held(self, topic_id: UUID, partition: int, store: int) -> int:
+        """The store holds every byte of the partition below it. Refusals as for `find_pieces`, but not if fenced."""
+        ...
+
+    def list_behind(self, store: int) -> list[HeldTo]:
+        """The partitions of which a store lacks something, with what it holds, by topic and partition."""
+        ...
+
+    def list_files(self, store: int) -> set[str]:
+        """Every segment file on the store that is in use."""
+        ...
+
+    def find_oldest_journal(self, store: int) -> int | None:
+        """The lowest number of a journal, or else of a carried file, that is in use on the store; None if none is.
+
+        In use means: an extent that the store has not settled yet lies in it.
+        """
+        ...
+
+    def find_carried(self, store: int) -> set[int]:
+        """The numbers of the carried files on the store that are in use."""
+        ...
+
+    def snapshot(self, path: Path) -> int:
+        """Write all of it to a file, durably and all or nothing; the number of the last frame applied in it."""
+        ...
+
+    def find_elapsed(self) -> int:
+        """What the grace clock had counted when it was saved last, or the latest time that a frame has named."""
+        ...
+
+    def save_elapsed(self, elapsed_ms: int) -> None:
+        """Keep what the grace clock has counted. In no frame: to lose it only prolongs a grace."""
         ...
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:

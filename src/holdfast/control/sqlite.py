@@ -7,15 +7,12 @@ its last commits; the footers of the frames after `checkpoint` bring them back (
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib import resources
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
 from holdfast.control.plane import (
-    EXTENTS_PER_PLAN_MAX,
     Extent,
     GroupOffset,
     ListedGroup,
@@ -24,20 +21,24 @@ from holdfast.control.plane import (
     Partition,
     Topic,
 )
-from holdfast.control.sqlite_apply import FrameApplier, decode_places, decode_producer
-from holdfast.control.sqlite_spans import SpanReader
-from holdfast.control.sqlite_transactions import FIRST_OPEN, OUTCOMES, TransactionReader
+from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
+from holdfast.control.sqlite_apply import FrameApplier, decode_producer
+from holdfast.control.sqlite_log import LogReader
+from holdfast.control.sqlite_replica_reader import ReplicaReader
+from holdfast.control.sqlite_schema import connect, migrate, write_snapshot
+from holdfast.control.sqlite_transactions import TransactionReader
 from holdfast.errors import DataDirectoryRefused, UnknownTopicOrPartition
-from holdfast.rules.lso import last_stable_offset
 from holdfast.rules.producer import ProducerState
-from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, GroupSaved
+from holdfast.store.replica_changes import HeldTo
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 
-_EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp, instance, outcome"
-_EXTENTS = "extents LEFT JOIN instances USING (instance)"
+_JOINING = (
+    "SELECT json_group_array(store) FROM replicas WHERE replicas.topic = partitions.topic"
+    " AND replicas.partition = partitions.partition AND joined_from IS NOT NULL"
+)
 
 
 class SqliteControlPlane:
@@ -46,8 +47,8 @@ class SqliteControlPlane:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._writer = _connect(path)
-            _migrate(self._writer, path)
+            self._writer = connect(path)
+            migrate(self._writer, path)
         except sqlite3.Error as failure:
             raise DataDirectoryRefused(
                 f"cannot use {path}: {failure}; if it is damaged, remove it: the journals hold all of it"
@@ -58,6 +59,8 @@ class SqliteControlPlane:
         self._topic_rows = {UUID(bytes=topic_id): row for topic_id, row in rows}
         self._applier = FrameApplier(self._writer, self._topic_rows)
         self._transactions = TransactionReader(lambda: self._reader, self._topic_rows)
+        self._log = LogReader(lambda: self._reader, self._topic_rows)
+        self._replicas = ReplicaReader(lambda: self._reader, self._topic_rows)
 
     def apply(
         self, frames: Sequence[StoredFrame], changes: Sequence[Change], *, lost: Sequence[int] = ()
@@ -77,9 +80,13 @@ class SqliteControlPlane:
         """Delete rows that nobody sees any more."""
         return self._applier.trim(rows_max)
 
+    def list_stores(self) -> list[StoreState]:
+        """All stores by number."""
+        return self._replicas.list_stores()
+
     def find_in_sync(self) -> frozenset[int]:
         """The stores that have every frame."""
-        return frozenset(row[0] for row in self._reader.execute("SELECT store FROM stores WHERE in_sync"))
+        return frozenset(row[0] for row in self._reader.execute("SELECT store FROM stores WHERE phase = 0"))
 
     def find_applied(self) -> int:
         """The number of the last frame applied."""
@@ -95,17 +102,14 @@ class SqliteControlPlane:
     def list_topics(self) -> list[Topic]:
         """All topics by name."""
         rows = self._reader.execute(
-            "SELECT topic_id, name, configs, replicas, leader, leader_epoch"
+            f"SELECT topic_id, name, configs, replicas, leader, leader_epoch, ({_JOINING})"  # noqa: S608
             " FROM topics JOIN partitions USING (topic) ORDER BY name, partition"
         )
         return [
             Topic(
                 topic_id=UUID(bytes=topic_id),
                 name=name,
-                partitions=tuple(
-                    Partition(replicas=tuple(json.loads(replicas)), leader=leader, leader_epoch=epoch)
-                    for _, _, _, replicas, leader, epoch in group
-                ),
+                partitions=tuple(_partition(*row[3:]) for row in group),
                 configs=json.loads(configs),
             )
             for (topic_id, name, configs), group in groupby(rows, key=lambda row: row[:3])
@@ -114,92 +118,86 @@ class SqliteControlPlane:
     def find_partition(self, topic_id: UUID, partition: int) -> Partition:
         """Who holds and who leads it."""
         row = self._reader.execute(
-            "SELECT replicas, leader, leader_epoch FROM partitions WHERE topic = ? AND partition = ?",
+            f"SELECT replicas, leader, leader_epoch, ({_JOINING})"  # noqa: S608 (a constant)
+            " FROM partitions WHERE topic = ? AND partition = ?",
             (self._topic_rows.get(topic_id), partition),
         ).fetchone()
         if row is None:
             raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-        return Partition(replicas=tuple(json.loads(row[0])), leader=row[1], leader_epoch=row[2])
+        return _partition(*row)
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
         """Where the partition's log begins and ends."""
-        row = self._reader.execute(
-            f"SELECT log_start, log_end, leader_epoch, ({FIRST_OPEN})"  # noqa: S608 (a constant)
-            " FROM partitions WHERE topic = :topic AND partition = :partition",
-            {"topic": self._topic_rows.get(topic_id), "partition": partition},
-        ).fetchone()
-        if row is None:
-            raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-        start, end, leader_epoch, first_open = row
-        # DeleteRecords may pass the beginning of an open transaction; nothing below the log start is waited for.
-        last_stable = max(last_stable_offset(end, first_open), start)
-        return LogBounds(start=start, end=end, last_stable=last_stable, leader_epoch=leader_epoch)
+        return self._log.find_bounds(topic_id, partition)
 
-    def find_size(self, topic_id: UUID, partition: int) -> int:
-        """Bytes of the partition's batches."""
-        with self._snapshot() as reader:
-            try:
-                bounds = self.find_bounds(topic_id, partition)
-            except UnknownTopicOrPartition:
-                return 0
-            return self._spans(reader, topic_id, partition, bounds, 0).sum_bytes()
+    def find_size(self, topic_id: UUID, partition: int, store: int) -> int:
+        """Bytes of the partition on the store."""
+        return self._log.find_size(topic_id, partition, store)
 
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:
-        """Bounds and extents from `offset` on, in one snapshot."""
-        self._reader.execute("BEGIN")
-        try:
-            bounds = self.find_bounds(topic_id, partition)
-            if not bounds.start <= offset < bounds.end:
-                return bounds, []
-            rows = self._reader.execute(
-                f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (a constant)
-                " WHERE topic = ? AND partition = ? AND last_offset >= ? ORDER BY last_offset LIMIT ?",
-                (self._topic_rows.get(topic_id), partition, offset, EXTENTS_PER_PLAN_MAX),
-            )
-            extents: list[Extent] = []
-            bytes_left = bytes_max
-            for row in rows:
-                extents.append(_extent(row))
-                bytes_left -= extents[-1].length_bytes
-                if bytes_left <= 0:
-                    break
-            return bounds, extents
-        finally:
-            self._reader.execute("COMMIT")
+        """Bounds and extents from `offset` on."""
+        return self._log.find_extents(topic_id, partition, offset, bytes_max)
+
+    def find_pieces(
+        self, topic_id: UUID, partition: int, store: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Segment | Extent]]:
+        """Bounds, and what a reader of one store reads."""
+        return self._log.find_pieces(topic_id, partition, store, offset, bytes_max)
 
     def find_extent_by_time(
-        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
-    ) -> Extent | None:
-        """The first extent that holds a record at or after the time."""
-        with self._snapshot() as reader:
-            bounds = self.find_bounds(topic_id, partition)
-            last = self._spans(reader, topic_id, partition, bounds, offset).find_first(timestamp_ms)
-            return None if last is None else self._get_extent(topic_id, partition, last)
+        self, topic_id: UUID, partition: int, store: int, offset: int, timestamp_ms: int
+    ) -> Segment | Extent | None:
+        """The first piece that holds a record at or after the time."""
+        return self._log.find_extent_by_time(topic_id, partition, store, offset, timestamp_ms)
 
-    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
-        """The first extent that holds the greatest timestamp."""
-        with self._snapshot() as reader:
-            bounds = self.find_bounds(topic_id, partition)
-            spans = self._spans(reader, topic_id, partition, bounds, offset)
-            timestamp_ms = spans.find_max_timestamp()
-            last = None if timestamp_ms is None else spans.find_first(timestamp_ms)
-            return None if last is None else self._get_extent(topic_id, partition, last)
+    def find_extent_of_max_time(
+        self, topic_id: UUID, partition: int, store: int, offset: int
+    ) -> Segment | Extent | None:
+        """The first piece that holds the greatest timestamp."""
+        return self._log.find_extent_of_max_time(topic_id, partition, store, offset)
 
-    def _spans(
-        self, reader: sqlite3.Connection, topic_id: UUID, partition: int, bounds: LogBounds, offset: int
-    ) -> SpanReader:
-        topic = self._topic_rows.get(topic_id)
-        return SpanReader(reader, topic, partition, start=max(offset, bounds.start), end=bounds.end)
+    def find_segments(self, topic_id: UUID, partition: int, store: int, offset: int = 0) -> list[Segment]:
+        """The segments of a partition on a store."""
+        return self._log.find_segments(topic_id, partition, store, offset)
 
-    def _get_extent(self, topic_id: UUID, partition: int, last: int) -> Extent:
-        row = self._reader.execute(
-            f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (constants)
-            " WHERE topic = ? AND partition = ? AND last_offset = ?",
-            (self._topic_rows.get(topic_id), partition, last),
-        ).fetchone()
-        return _extent(row)
+    def find_removal(self, topic_id: UUID, partition: int) -> PartitionRemoval:
+        """How far each member is clean and how far the group may forget."""
+        return self._replicas.find_removal(topic_id, partition)
+
+    def find_held(self, topic_id: UUID, partition: int, store: int) -> int:
+        """What the store holds of the partition."""
+        return self._replicas.find_held(topic_id, partition, store)
+
+    def list_behind(self, store: int) -> list[HeldTo]:
+        """The partitions of which a store lacks something."""
+        return self._replicas.list_behind(store)
+
+    def list_files(self, store: int) -> set[str]:
+        """Every segment file on the store that is in use."""
+        return self._replicas.list_files(store)
+
+    def find_oldest_journal(self, store: int) -> int | None:
+        """The lowest number of a file of extents that is in use on the store."""
+        return self._replicas.find_oldest_journal(store)
+
+    def find_carried(self, store: int) -> set[int]:
+        """The carried files on the store that are in use."""
+        return self._replicas.find_carried(store)
+
+    def snapshot(self, path: Path) -> int:
+        """Write all of it to a file."""
+        return write_snapshot(self._path, path)
+
+    def find_elapsed(self) -> int:
+        """What the grace clock had counted."""
+        elapsed_ms: int = self._reader.execute("SELECT elapsed_ms FROM grace").fetchone()[0]
+        return elapsed_ms
+
+    def save_elapsed(self, elapsed_ms: int) -> None:
+        """Keep what the grace clock has counted."""
+        self._applier.save_elapsed(elapsed_ms)
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
         """The greatest epoch up to the one asked for, and where it ended."""
@@ -313,53 +311,20 @@ class SqliteControlPlane:
             reader.close()
         self._writer.close()
 
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """This thread's connection, with one state of things until the end."""
-        self._reader.execute("BEGIN")
-        try:
-            yield self._reader
-        finally:
-            self._reader.execute("COMMIT")
-
     @property
     def _reader(self) -> sqlite3.Connection:
         """This thread's own connection: a snapshot must not be shared."""
         reader: sqlite3.Connection | None = getattr(self._of_thread, "reader", None)
         if reader is None:
-            reader = self._of_thread.reader = _connect(self._path)
+            reader = self._of_thread.reader = connect(self._path)
             self._readers.append(reader)
         return reader
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema to the newest version, one numbered file at a time."""
-    folder = resources.files("holdfast.control") / "migrations"
-    scripts = sorted((file.name, file.read_text()) for file in folder.iterdir() if file.name.endswith(".sql"))
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(scripts):
-        raise DataDirectoryRefused(
-            f"{path} has schema {version}, newer than {len(scripts)}: use a newer Holdfast"
-        )
-    for number, (_, script) in enumerate(scripts[version:], start=version + 1):
-        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
-
-
-def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None]) -> Extent:
-    first, last, places, length_bytes, max_timestamp, instance, outcome = row
-    return Extent(
-        first=first,
-        last=last,
-        places=decode_places(places),
-        length_bytes=length_bytes,
-        max_timestamp=max_timestamp,
-        instance=NO_INSTANCE if instance is None else instance,
-        outcome=None if outcome is None else OUTCOMES[outcome],
+def _partition(replicas: str, leader: int, leader_epoch: int, joining: str) -> Partition:
+    return Partition(
+        replicas=tuple(json.loads(replicas)),
+        leader=leader,
+        leader_epoch=leader_epoch,
+        joining=tuple(sorted(json.loads(joining))),
     )

@@ -2,13 +2,17 @@
 
 import json
 import sqlite3
-import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.sqlite_log import PLACE
+from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
+from holdfast.control.sqlite_segments import SegmentTable
 from holdfast.control.sqlite_spans import close_spans
+from holdfast.control.sqlite_stores import StoreTable
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.control.sqlite_transactions import TransactionTable
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
@@ -28,7 +32,6 @@ from holdfast.store.footer import (
     PartitionsAdded,
     ProducerAdvanced,
     ProducerIdsAllotted,
-    StoreLeft,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
@@ -37,12 +40,22 @@ from holdfast.store.footer import (
     TransactionEnded,
     extents_on,
 )
-from holdfast.store.store import Place, StoredFrame
+from holdfast.store.replica_changes import (
+    ExtentsCarried,
+    KeeperLeased,
+    ReplicasAssigned,
+    SegmentsPublished,
+    StoreAdded,
+    StoreFenced,
+    StoreJoined,
+    StoreJoining,
+    StoreLeft,
+    StoreRebuilt,
+)
+from holdfast.store.store import StoredFrame
 
 Places = dict[int, bytes]
 """What the column `places` says, by the identity of the extent's change."""
-
-_PLACE = struct.Struct(">IQQ")
 
 
 class FrameApplier:
@@ -53,8 +66,11 @@ class FrameApplier:
 
     def __init__(self, writer: sqlite3.Connection, topic_rows: dict[UUID, int]) -> None:
         self._writer = writer
-        self._topics = TopicTable(writer, topic_rows)
+        self._replicas = ReplicaRows(writer)
+        self._topics = TopicTable(writer, topic_rows, self._replicas)
         self._transactions = TransactionTable(writer, self._topics)
+        self._segments = SegmentTable(writer, self._topics, self._replicas)
+        self._stores = StoreTable(writer, self._topics, self._replicas, self._segments)
         # Frames are applied by one thread, trimming may be another's work.
         self._writing = threading.RLock()
         self._appliers: dict[type[Change], Callable[[Any, Places], None]] = {
@@ -75,7 +91,16 @@ class FrameApplier:
             TransactionEnded: lambda change, _: self._transactions.end(change),
             GroupOffsetStaged: lambda change, _: self._transactions.stage(change),
             LeaderMoved: self._move_leader,
-            StoreLeft: self._leave_store,
+            KeeperLeased: lambda change, _: self._stores.lease(change),
+            SegmentsPublished: lambda change, _: self._segments.publish(change),
+            ExtentsCarried: lambda change, _: self._segments.carry(change),
+            StoreAdded: lambda change, _: self._stores.add(change),
+            StoreLeft: lambda change, _: self._stores.leave(change),
+            StoreJoining: lambda change, _: self._stores.come(change),
+            StoreJoined: lambda change, _: self._stores.join(change),
+            StoreFenced: lambda change, _: self._stores.fence(change),
+            StoreRebuilt: lambda change, _: self._stores.rebuild(change),
+            ReplicasAssigned: lambda change, _: self._stores.assign(change),
         }
 
     def find_applied(self) -> int:
@@ -100,16 +125,17 @@ class FrameApplier:
     def _record(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         number = frames[0].number
         try:
-            if lost:
-                self.drop_stores(lost)
-            self._writer.execute("BEGIN IMMEDIATE")
-            refusal = self._apply_all(frames, changes)
-            self._writer.executemany(
-                "UPDATE stores SET frame = ?, journal = ?, position = ? WHERE store = ?",
-                ((number, frame.end.journal, frame.end.position, frame.store) for frame in frames),
-            )
-            self._writer.execute("INSERT OR REPLACE INTO applied VALUES (1, ?)", (number,))
-            self._writer.execute("COMMIT")
+            with self._synced(bool(lost)):
+                self._writer.execute("BEGIN IMMEDIATE")
+                refusal = self._apply_all(frames, changes)
+                # After the changes, which must find the store as a replay will: that knows of no loss.
+                self._stores.lose(lost, {} if refusal else self._find_begun(changes))
+                self._writer.executemany(
+                    "UPDATE stores SET frame = ?, journal = ?, position = ? WHERE store = ?",
+                    ((number, frame.end.journal, frame.end.position, frame.store) for frame in frames),
+                )
+                self._writer.execute("INSERT OR REPLACE INTO applied VALUES (1, ?)", (number,))
+                self._writer.execute("COMMIT")
         except sqlite3.Error as failure:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -123,17 +149,42 @@ class FrameApplier:
     def add_store(self, store: int) -> None:
         """Make a store known."""
         with self._writing:
-            self._writer.execute("INSERT OR IGNORE INTO stores (store) VALUES (?)", (store,))
+            self._stores.add(StoreAdded(store))
 
     def drop_stores(self, stores: Sequence[int]) -> None:
-        """Out of sync, and not to be forgotten by a power cut: such a store would serve its gap."""
-        with self._writing:
-            self._writer.execute("PRAGMA synchronous = FULL")
+        """Out of sync, as far as their places reach."""
+        with self._writing, self._synced(True):
+            self._writer.execute("BEGIN IMMEDIATE")
             try:
-                left = ((store,) for store in stores)
-                self._writer.executemany("UPDATE stores SET in_sync = 0 WHERE store = ?", left)
-            finally:
+                self._stores.lose(stores, None)
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
+
+    def save_elapsed(self, elapsed_ms: int) -> None:
+        """Keep what the grace clock has counted."""
+        with self._writing:
+            self._writer.execute("UPDATE grace SET elapsed_ms = max(elapsed_ms, ?)", (elapsed_ms,))
+
+    @contextmanager
+    def _synced(self, is_needed: bool) -> Iterator[None]:
+        """What is committed inside is not forgotten by a power cut: a lost store would serve its gap."""
+        if is_needed:
+            self._writer.execute("PRAGMA synchronous = FULL")
+        try:
+            yield
+        finally:
+            if is_needed and not self._writer.in_transaction:
                 self._writer.execute("PRAGMA synchronous = NORMAL")
+
+    def _find_begun(self, changes: Sequence[Change]) -> dict[PlaceOf, int]:
+        """Where the partitions begin of which the frame holds something."""
+        begun: dict[PlaceOf, int] = {}
+        for change in changes:
+            if isinstance(change, ExtentAppended) and (topic := self._topics.find(change.topic_id)):
+                begun.setdefault((topic, change.partition), change.first)
+        return begun
 
     def _apply_all(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> CommitRefused | None:
         """All changes, or none of them and the reason."""
@@ -248,9 +299,6 @@ class FrameApplier:
             key,
         )
 
-    def _leave_store(self, change: StoreLeft, places: Places) -> None:
-        self._writer.execute("UPDATE stores SET in_sync = 0 WHERE store = ?", (change.store,))
-
     def _delete_group_offset(self, change: GroupOffsetDeleted, places: Places) -> None:
         key = (change.group, self._topics.find(change.topic_id), change.partition)
         for table in ("group_offsets", "staged_offsets"):
@@ -286,16 +334,8 @@ def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:
     places: dict[int, bytes] = {id(change): b"" for change in changes if isinstance(change, ExtentAppended)}
     for frame in frames:
         for position, extent in extents_on(changes, frame.store):
-            places[id(extent)] += _PLACE.pack(frame.store, frame.body.journal, frame.body.position + position)
+            places[id(extent)] += PLACE.pack(frame.store, frame.body.journal, frame.body.position + position)
     return places
-
-
-def decode_places(column: bytes) -> dict[int, Place]:
-    """The column `places` by store."""
-    return {
-        store: Place(journal=journal, position=position)
-        for store, journal, position in _PLACE.iter_unpack(column)
-    }
 
 
 def decode_producer(epoch: int, batches: str) -> ProducerState:

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from uuid import UUID
 
+from holdfast.control.sqlite_replicas import ReplicaRows
 from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS
 from holdfast.errors import CommitRefused
 from holdfast.store.footer import (
@@ -49,9 +50,10 @@ class TopicTable:
     `rows` (topic id → number) is what readers use: it changes with `publish`, when the frame is committed.
     """
 
-    def __init__(self, writer: sqlite3.Connection, rows: dict[UUID, int]) -> None:
+    def __init__(self, writer: sqlite3.Connection, rows: dict[UUID, int], replicas: ReplicaRows) -> None:
         self._writer = writer
         self._rows = rows
+        self._replicas = replicas
         self._staged: dict[UUID, int | None] = {}
 
     def find(self, topic_id: UUID) -> int | None:
@@ -96,6 +98,8 @@ class TopicTable:
         row = self.get(change.topic_id)
         self._writer.execute("INSERT INTO deleted_topics VALUES (?)", (row,))
         self._writer.execute("DELETE FROM partitions WHERE topic = ?", (row,))
+        self._writer.execute("DELETE FROM removals WHERE topic = ?", (row,))
+        self._writer.execute("DELETE FROM replicas WHERE topic = ?", (row,))
         # As many rows as transactions are open, not as many as there were.
         self._writer.execute("DELETE FROM joined_partitions WHERE topic = ?", (row,))
         self._writer.execute("DELETE FROM staged_offsets WHERE topic = ?", (row,))
@@ -118,14 +122,24 @@ class TopicTable:
         )
 
     def move_log_start(self, change: LogStartMoved) -> None:
-        """Forward, and never past the end."""
+        """Forward, and never past the end.
+
+        Segments that lie below go with it, and not when they are trimmed: whether a manifest that replaces them
+        fits must not depend on when that is.
+        """
+        topic = self.get(change.topic_id)
         moved = self._writer.execute(
             "UPDATE partitions SET log_start = max(log_start, ?)"
             " WHERE topic = ? AND partition = ? AND log_end >= ?",
-            (change.log_start, self.get(change.topic_id), change.partition, change.log_start),
+            (change.log_start, topic, change.partition, change.log_start),
         ).rowcount
         if moved != 1:
             raise CommitRefused(f"{change.topic_id}/{change.partition} ends below {change.log_start}")
+        self._writer.execute(
+            "DELETE FROM segments WHERE topic = ?1 AND partition = ?2 AND end_offset <= ?3 AND store IN"
+            " (SELECT store FROM replicas WHERE topic = ?1 AND partition = ?2)",
+            (topic, change.partition, change.log_start),
+        )
 
     def trim(self, rows_max: int) -> int:
         """Delete up to so many rows that nobody sees any more, in one transaction; how many there were."""
@@ -159,3 +173,5 @@ class TopicTable:
         self._writer.executemany(
             "INSERT INTO leader_epochs VALUES (?, ?, 0, 0)", ((row, partition) for partition, _ in numbered)
         )
+        for partition, stores in numbered:
+            self._replicas.found(row, partition, stores)

@@ -1,7 +1,7 @@
 """Transactions in the SQLite control plane: instances, their outcomes, and the positions that they stage."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from holdfast.control.plane import OpenInstance
@@ -60,6 +60,19 @@ _JOIN = (
 )
 
 
+_FORGET = (
+    "DELETE FROM instances WHERE instance = ? AND outcome <> 0"
+    " AND NOT EXISTS (SELECT 1 FROM extents WHERE extents.instance = instances.instance)"
+)
+
+
+def forget_unnamed(writer: sqlite3.Connection, instances: Iterable[int]) -> None:
+    """Forget those of these instances that are decided and that no extent names: nobody asks for their outcome."""
+    for instance in instances:
+        if writer.execute(_FORGET, (instance,)).rowcount:
+            writer.execute("DELETE FROM joined_partitions WHERE instance = ?", (instance,))
+
+
 class TransactionTable:
     """Applies what a frame says of transactions, inside of its SQL transaction."""
 
@@ -87,12 +100,14 @@ class TransactionTable:
 
     def begin(self, change: TransactionBegun) -> None:
         """A new instance, open."""
-        try:
-            self._writer.execute(
-                "INSERT INTO instances VALUES (?, ?, ?)", (change.instance, change.producer_id, OPEN)
-            )
-        except sqlite3.IntegrityError:
-            raise CommitRefused(f"transaction instance {change.instance} has begun already") from None
+        counted = self._writer.execute(
+            "UPDATE next_instance SET instance = ?1 + 1 WHERE instance <= ?1", (change.instance,)
+        ).rowcount
+        if counted != 1:
+            raise CommitRefused(f"transaction instance {change.instance} has begun already")
+        self._writer.execute(
+            "INSERT INTO instances VALUES (?, ?, ?)", (change.instance, change.producer_id, OPEN)
+        )
 
     def join(self, topic: int, partition: int, first_offset: int, instance: int) -> None:
         """An extent of an open instance; its first in the partition says where the instance begins there."""
@@ -142,6 +157,7 @@ class TransactionTable:
             )
             self._writer.execute(_OUTDATE_OLDER, (change.instance,))
         self._writer.execute("DELETE FROM staged_offsets WHERE instance = ?", (change.instance,))
+        forget_unnamed(self._writer, [change.instance])
 
     def _check_open(self, instance: int) -> None:
         row = self._writer.execute("SELECT outcome FROM instances WHERE instance = ?", (instance,)).fetchone()
@@ -177,8 +193,8 @@ class TransactionReader:
 
     def find_next_instance(self) -> int:
         """The number that the next instance gets."""
-        last: int = self._connect().execute("SELECT coalesce(max(instance), 0) FROM instances").fetchone()[0]
-        return last + 1
+        instance: int = self._connect().execute("SELECT instance FROM next_instance").fetchone()[0]
+        return instance
 
     def find_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
         """(topic id, partition, first offset) of an open instance."""

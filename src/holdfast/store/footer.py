@@ -5,13 +5,24 @@ The kinds and the order of their fields are part of the on-disk format (`docs/fo
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
 from holdfast.errors import CorruptFrame, FormatTooNew
 from holdfast.rules.transaction import NO_INSTANCE
+from holdfast.store.replica_changes import (
+    AddedSegment,
+    CarriedExtent,
+    ExtentsCarried,
+    Granted,
+    HeldTo,
+    ReplicaChange,
+    ReplicasAssigned,
+    SegmentsPublished,
+    StoreLeft,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +246,6 @@ class LeaderMoved:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLeft:
-    """A store failed and is no longer in sync: it misses the frame before this one, or later ones."""
-
-    kind: ClassVar[str] = "store-left"
-    store: int
-
-
 Change = (
     TopicCreated
     | TopicDeleted
@@ -261,7 +264,7 @@ Change = (
     | TransactionEnded
     | GroupOffsetStaged
     | LeaderMoved
-    | StoreLeft
+    | ReplicaChange
 )
 
 _KINDS: dict[str, type[Change]] = {change.kind: change for change in get_args(Change)}
@@ -308,11 +311,10 @@ def _change(kind: str, values: list[object]) -> Change:
     names = _FIELDS[change]
     if not _FIELDS_MIN[change] <= len(values) <= len(names):
         raise ValueError(f"{len(values)} fields in a change of kind {kind!r}")
-    named = dict(zip(names, values, strict=False))
-    if "topic_id" in named:
-        named["topic_id"] = UUID(str(named["topic_id"]))
-    if "members" in named:
-        named["members"] = tuple(map(_member, named["members"]))  # type: ignore[call-overload]
+    named = {
+        name: _READERS[change, name](value) if (change, name) in _READERS else value
+        for name, value in zip(names, values, strict=False)
+    }
     return change(**named)  # type: ignore[arg-type]  # fields come from the same table
 
 
@@ -322,6 +324,31 @@ def _member(row: list[Any]) -> GroupMember:
         protocols=tuple(GroupProtocol(name, base64.b64decode(data)) for name, data in member.protocols),
         assignment=base64.b64decode(member.assignment),
     )
+
+
+def _uuid(value: object) -> UUID:
+    return UUID(str(value))
+
+
+def _carried(row: list[Any]) -> CarriedExtent:
+    return CarriedExtent(_uuid(row[0]), *row[1:])
+
+
+def _held(rows: list[list[Any]] | None) -> tuple[HeldTo, ...] | None:
+    return None if rows is None else tuple(HeldTo(_uuid(row[0]), *row[1:]) for row in rows)
+
+
+_READERS: dict[tuple[type[Change], str], Callable[[Any], object]] = {
+    **{(change, "topic_id"): _uuid for change in _KINDS.values() if "topic_id" in _FIELDS[change]},
+    (GroupSaved, "members"): lambda rows: tuple(map(_member, rows)),
+    (SegmentsPublished, "removed"): tuple,
+    (SegmentsPublished, "added"): lambda rows: tuple(AddedSegment(*row) for row in rows),
+    (SegmentsPublished, "grant"): lambda row: Granted(*row),
+    (ExtentsCarried, "extents"): lambda rows: tuple(map(_carried, rows)),
+    (StoreLeft, "held"): _held,
+    (ReplicasAssigned, "replicas"): tuple,
+}
+"""How fields are read that are more than JSON has."""
 
 
 def _plain(value: object) -> str:

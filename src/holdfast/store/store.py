@@ -6,6 +6,9 @@ from typing import Protocol
 
 from holdfast.store.journal import Buffer
 
+CARRIED = 1 << 62
+"""Files of carried batches have the numbers from here on: what a place calls a journal may be one of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:

@@ -18,6 +18,7 @@ from holdfast.agent.catalog import check_leader_epoch
 from holdfast.agent.plan import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
+from holdfast.control.replicas import Segment
 from holdfast.errors import HoldfastError, UnsupportedVersion
 from holdfast.records.batch import BatchView
 from holdfast.records.build import read_records
@@ -108,39 +109,43 @@ def _find_by_time(agent: Agent, key: PartitionKey, start: int, timestamp: int) -
 def _first_since(agent: Agent, key: PartitionKey, start: int, timestamp: int) -> tuple[int, int]:
     """The first record at or after a time."""
     offset = start
-    while extent := agent.plane.find_extent_by_time(*key, offset, timestamp):
+    while extent := agent.plane.find_extent_by_time(*key, agent.node_id, offset, timestamp):
         found = _first_in(agent, extent, start, timestamp)
         if found != NOT_FOUND:
             return found
         # What the extent has of that time lies below the log start.
-        offset = extent.last + 1
+        offset = extent.end
     return NOT_FOUND
 
 
 def _latest(agent: Agent, key: PartitionKey, start: int) -> tuple[int, int]:
     """The first record of the greatest timestamp."""
-    extent = agent.plane.find_extent_of_max_time(*key, start)
+    extent = agent.plane.find_extent_of_max_time(*key, agent.node_id, start)
     if extent is None:
         return NOT_FOUND
     found = _first_in(agent, extent, start, extent.max_timestamp)
     if found != NOT_FOUND:
         return found
     # The log start cuts this extent, and its greatest timestamp off: what is left competes with the others.
-    batches = walk(agent.reader.read_extent(extent))
+    batches = walk(_read(agent, extent))
     left = [(time, -offset) for batch in batches for time, offset in _times(batch, start)]
-    time, offset = _latest(agent, key, extent.last + 1)
+    time, offset = _latest(agent, key, extent.end)
     best = max([*left, (time, -offset)])
     return best[0], -best[1]
 
 
-def _first_in(agent: Agent, extent: Extent, start: int, timestamp: int) -> tuple[int, int]:
-    data = agent.reader.read_extent(extent)
-    for batch in walk(data):
+def _first_in(agent: Agent, extent: Extent | Segment, start: int, timestamp: int) -> tuple[int, int]:
+    for batch in walk(_read(agent, extent)):
         if batch.max_timestamp >= timestamp:
             for record_time, offset in _times(batch, start):
                 if record_time >= timestamp:
                     return record_time, offset
     return NOT_FOUND
+
+
+def _read(agent: Agent, extent: Extent | Segment) -> memoryview:
+    assert isinstance(extent, Extent), "no store has segments yet"
+    return agent.reader.read_extent(extent)
 
 
 def _times(batch: BatchView, start: int) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ def _describe(agent: Agent, topic: Topic, numbers: list[int], version: int) -> A
         partitions=[
             topic_class.DescribeLogDirsPartition(
                 partition_index=number,
-                partition_size=agent.plane.find_size(topic.topic_id, number),
+                partition_size=agent.plane.find_size(topic.topic_id, number, agent.node_id),
                 offset_lag=0,
                 is_future_key=False,
                 version=version,

@@ -1,0 +1,250 @@
+"""What a change does to a replica and to its group: decided here for every control plane, which only keep the rows.
+
+Whatever these functions refuse, they refuse again in a replay: they look at nothing that the frames alone do not
+determine. Where bytes lie is no such thing (a replay may have fewer stores), nor is what has been trimmed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.control.plane import LogBounds
+from holdfast.control.replicas import StorePhase
+from holdfast.errors import CommitRefused
+from holdfast.rules.grace import NOTHING_COVERED, Coverage
+from holdfast.rules.membership import ReplicaId
+from holdfast.rules.removal import (
+    NOTHING_REMOVABLE,
+    Cleaned,
+    Removable,
+    Unreported,
+    removal_offset,
+    risen,
+)
+from holdfast.store.replica_changes import NO_TIME, NOT_LIFTED, SegmentsPublished
+
+Ranges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptStore:
+    """What is kept of a store."""
+
+    incarnation: int = 1
+    lease: int = 0
+    phase: StorePhase = StorePhase.IN_SYNC
+
+    def check_writer(self, store: int, incarnation: int, lease: int) -> None:
+        """CommitRefused unless who publishes speaks for this life, holds the lease and is not fenced."""
+        if self.phase is StorePhase.FENCED:
+            raise CommitRefused(f"store {store} is fenced")
+        if incarnation != self.incarnation:
+            raise CommitRefused(f"store {store} is in life {self.incarnation}, not {incarnation}")
+        if lease != self.lease:
+            raise CommitRefused(f"the lease of store {store} is {self.lease}, not {lease}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReplica:
+    """What is kept of a replica. `held_to` None: the log end, wherever that is."""
+
+    generation: int = 0
+    settled_to: int = 0
+    held_to: int | None = None
+    joined_from: int | None = None
+    mcco: int = 0
+    mxfo: int = 0
+    clean_coverage: Coverage = NOTHING_COVERED
+
+    @property
+    def cleaned(self) -> Cleaned:
+        """How far it is clean."""
+        return Cleaned(mcco=self.mcco, mxfo=self.mxfo)
+
+    def held(self, start: int, end: int) -> int:
+        """It holds every byte below; what lies below the log start is missed by nobody."""
+        if self.held_to is None:
+            return end
+        held_to = max(self.held_to, start)
+        return end if self.joined_from is not None and held_to >= self.joined_from else held_to
+
+    def left(self, held_to: int) -> "KeptReplica":
+        """It is given no more frames, and holds what lies below."""
+        return replace(self, held_to=held_to, joined_from=None)
+
+    def came(self, end: int) -> "KeptReplica":
+        """It is given every frame from here on."""
+        return replace(self, joined_from=end)
+
+    def joined(self) -> "KeptReplica":
+        """It has everything."""
+        return replace(self, held_to=None, joined_from=None)
+
+    def carried(self, start: int, extents: Iterable[tuple[int, int]]) -> "KeptReplica":
+        """It has been given these extents, (first, last) each: those that follow without a hole are held."""
+        if self.joined_from is None or self.held_to is None:
+            return self
+        held_to = max(self.held_to, start)
+        for first, last in sorted(extents):
+            if first <= held_to:
+                held_to = max(held_to, last + 1)
+        return replace(self, held_to=held_to)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGroup:
+    """What is kept of a partition's replicas together."""
+
+    lineage: int = 1
+    membership: int = 1
+    removable: Removable = NOTHING_REMOVABLE
+    coverage: Coverage = NOTHING_COVERED
+    extents_from: int = 0
+    """Nobody needs extents below: all members have settled them and MXRO lies above. It never goes back."""
+
+    def recomputed(self, members: Mapping[int, KeptReplica], at_ms: int) -> "KeptGroup":
+        """After a report or a change of the members."""
+        ids = [ReplicaId(store) for store in members]
+        mccos = {ReplicaId(store): replica.mcco for store, replica in members.items()}
+        mxfos = {ReplicaId(store): replica.mxfo for store, replica in members.items()}
+        mtro = risen(self.removable.mtro, removal_offset(mccos, ids))
+        mxro = risen(self.removable.mxro, removal_offset(mxfos, ids))
+        needed = min([mxro, *(replica.settled_to for replica in members.values())])
+        return replace(
+            self,
+            removable=Removable(mtro=mtro, mxro=mxro),
+            coverage=self.coverage if at_ms == NO_TIME else self.coverage.cover(mtro, at_ms),
+            extents_from=max(self.extents_from, needed) if members else self.extents_from,
+        )
+
+    def regrouped(self, members: Mapping[int, KeptReplica], at_ms: int = NO_TIME) -> "KeptGroup":
+        """Other members, or one in another life."""
+        return replace(self, membership=self.membership + 1).recomputed(members, at_ms)
+
+    def newcomer(self, start: int, end: int) -> KeptReplica:
+        """A replica that begins empty.
+
+        It starts at the group's values, which may lie above its log end: below them it only ever receives what
+        replicas that were clean past them hold.
+        """
+        return KeptReplica(
+            settled_to=start,
+            held_to=start,
+            joined_from=end,
+            mcco=self.removable.mtro,
+            mxfo=self.removable.mxro,
+        )
+
+
+def founding(phase: StorePhase | None) -> KeptReplica:
+    """A replica of a new partition, on a store in this phase (None: not known yet); nothing was ever written."""
+    match phase:
+        case None | StorePhase.IN_SYNC:
+            return KeptReplica()
+        case StorePhase.JOINING:
+            return KeptReplica(held_to=0, joined_from=0)
+        case _:
+            return KeptReplica(held_to=0)
+
+
+def publish(
+    change: SegmentsPublished,
+    *,
+    store: KeptStore,
+    replica: KeptReplica,
+    group: KeptGroup,
+    bounds: LogBounds,
+    present: Mapping[str, tuple[int, int]],
+) -> KeptReplica:
+    """The replica under its new manifest; CommitRefused if that does not fit. `present`: its segments by file."""
+    store.check_writer(change.store, change.incarnation, change.lease)
+    if change.generation != replica.generation + 1:
+        raise _misfit(change, f"is at generation {replica.generation}, not {change.generation - 1}")
+    if change.lineage != group.lineage:
+        raise _misfit(change, f"is in lineage {group.lineage}, not {change.lineage}")
+    _check_grant(change, group.removable)
+    settled_to = _check_ranges(change, replica, bounds, present)
+    if settled_to > bounds.last_stable:
+        raise _misfit(change, f"is stable up to {bounds.last_stable} only, not {settled_to}")
+    held, held_to = replica.held(bounds.start, bounds.end), replica.held_to
+    if settled_to > held:
+        # Segments of a peer, copied by a replica that has nothing above its own.
+        if replica.joined_from is None or max(replica.settled_to, bounds.start) < held:
+            raise _misfit(change, f"does not hold all below {settled_to}")
+        held_to = settled_to
+    cleaned = replica.cleaned.raised(_lifts(change))
+    assert not isinstance(cleaned.mcco, Unreported)
+    assert not isinstance(cleaned.mxfo, Unreported)
+    if not cleaned.mcco <= cleaned.mxfo <= max(settled_to, bounds.start, replica.mxfo):
+        raise _misfit(change, f"cannot be clean up to {cleaned.mcco} and {cleaned.mxfo}")
+    return replace(
+        replica,
+        generation=change.generation,
+        settled_to=settled_to,
+        held_to=held_to,
+        mcco=cleaned.mcco,
+        mxfo=cleaned.mxfo,
+        clean_coverage=replica.clean_coverage.cover(cleaned.mcco, change.at_ms),
+    )
+
+
+def _check_grant(change: SegmentsPublished, removable: Removable) -> None:
+    grant = change.grant
+    if not grant.tombstones_end <= grant.mtro <= removable.mtro or grant.mxro > removable.mxro:
+        raise _misfit(
+            change,
+            f"may forget below {removable.mtro} and {removable.mxro}, was rewritten under {tuple(grant)}",
+        )
+
+
+def _check_ranges(
+    change: SegmentsPublished,
+    replica: KeptReplica,
+    bounds: LogBounds,
+    present: Mapping[str, tuple[int, int]],
+) -> int:
+    """Where the segments end then: the added ones take exactly the place of the removed ones, or continue."""
+    missing = [file for file in change.removed if file not in present]
+    if missing or len(set(change.removed)) < len(change.removed):
+        raise _misfit(change, f"has no segments {missing or list(change.removed)}")
+    files = [segment.file for segment in change.added]
+    if len(set(files)) < len(files) or any(file in present for file in files):
+        raise _misfit(change, f"has a segment of those names already: {files}")
+    added = sorted((segment.first, segment.end) for segment in change.added)
+    settled_to = max([replica.settled_to, *(end for _, end in added)])
+    replaced: Ranges = [present[file] for file in change.removed]
+    if settled_to > replica.settled_to:
+        first = replica.settled_to
+        if first < bounds.start:
+            # Nothing is left of what lies below the log start: there is no hole where nobody reads.
+            first = max(first, min(bounds.start, added[0][0]))
+        replaced.append((first, settled_to))
+    if any(first >= end for first, end in added) or _joined(added) != _joined(sorted(replaced)):
+        raise _misfit(change, f"cannot have segments {added} in the place of {sorted(replaced)}")
+    return settled_to
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges | None:
+    """Ranges that touch as one; None if two overlap."""
+    joined: Ranges = []
+    for first, end in ranges:
+        if joined and first < joined[-1][1]:
+            return None
+        if joined and first == joined[-1][1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((first, end))
+    return joined
+
+
+def _lifts(change: SegmentsPublished) -> Cleaned:
+    return Cleaned(
+        **{
+            track: value
+            for track, value in (("mcco", change.mcco), ("mxfo", change.mxfo))
+            if value != NOT_LIFTED
+        }
+    )
+
+
+def _misfit(change: SegmentsPublished, why: str) -> CommitRefused:
+    return CommitRefused(f"{change.topic_id}/{change.partition} on store {change.store} {why}")

@@ -1,0 +1,130 @@
+"""Segments and carried extents in the SQLite control plane: what keepers publish, inside of a frame's transaction."""
+
+import sqlite3
+from collections import defaultdict
+
+from holdfast.control.replica_rules import publish
+from holdfast.control.sqlite_log import PLACE, read_bounds
+from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
+from holdfast.control.sqlite_topics import TopicTable
+from holdfast.errors import CommitRefused
+from holdfast.store.replica_changes import ExtentsCarried, SegmentsPublished
+
+_OF_REPLICA = "topic = ? AND partition = ? AND store = ?"
+
+
+class SegmentTable:
+    """Applies what keepers have made of extents."""
+
+    def __init__(self, writer: sqlite3.Connection, topics: TopicTable, rows: ReplicaRows) -> None:
+        self._writer = writer
+        self._topics = topics
+        self._rows = rows
+
+    def publish(self, change: SegmentsPublished) -> None:
+        """A replica's next manifest, and what follows from it for the group."""
+        place = (self._topics.get(change.topic_id), change.partition)
+        bounds, replica = read_bounds(self._writer, *place), self._rows.find(place, change.store)
+        store = self._rows.get_store(change.store)
+        if bounds is None or replica is None:
+            raise CommitRefused(f"store {change.store} does not hold {change.topic_id}/{change.partition}")
+        replica = publish(
+            change,
+            store=store,
+            replica=replica,
+            group=self._rows.get_group(place),
+            bounds=bounds,
+            present=self._find_present(place, change.store),
+        )
+        self._replace(place, change)
+        self._rows.put(place, change.store, replica)
+        self._rows.recompute(place, change.at_ms)
+        self._writer.execute("UPDATE grace SET elapsed_ms = max(elapsed_ms, ?)", (change.at_ms,))
+
+    def carry(self, change: ExtentsCarried) -> None:
+        """Other places of extents on one store; a joining replica holds what follows without a hole."""
+        self._rows.get_store(change.store).check_writer(change.store, change.incarnation, change.lease)
+        moved: defaultdict[PlaceOf, list[tuple[int, int]]] = defaultdict(list)
+        for extent in change.extents:
+            place = (self._topics.get(extent.topic_id), extent.partition)
+            bounds = read_bounds(self._writer, *place)
+            if bounds is None or extent.last >= bounds.end or self._rows.find(place, change.store) is None:
+                raise CommitRefused(
+                    f"{extent.topic_id}/{extent.partition} has no extent up to {extent.last}"
+                    f" for store {change.store}"
+                )
+            row = self._writer.execute(
+                "SELECT first_offset, places FROM extents"
+                " WHERE topic = ? AND partition = ? AND last_offset = ?",
+                (*place, extent.last),
+            ).fetchone()
+            if row is None:
+                # It has been trimmed: nobody will look for it.
+                continue
+            moved[place].append((row[0], extent.last))
+            self._writer.execute(
+                "UPDATE extents SET places = ? WHERE topic = ? AND partition = ? AND last_offset = ?",
+                (
+                    without_place(row[1], change.store)
+                    + PLACE.pack(change.store, change.file, extent.position),
+                    *place,
+                    extent.last,
+                ),
+            )
+        for place, extents in moved.items():
+            replica, bounds = self._rows.find(place, change.store), read_bounds(self._writer, *place)
+            assert replica is not None
+            assert bounds is not None
+            self._rows.put(place, change.store, replica.carried(bounds.start, extents))
+
+    def drop(self, place: PlaceOf, store: int) -> None:
+        """All that a store had of a partition, its replica aside."""
+        self._writer.execute(f"DELETE FROM segments WHERE {_OF_REPLICA}", (*place, store))  # noqa: S608
+        self._writer.execute(
+            "UPDATE extents SET places = without_place(places, ?3)"
+            " WHERE topic = ?1 AND partition = ?2 AND lies_on(places, ?3)",
+            (*place, store),
+        )
+
+    def _find_present(self, place: PlaceOf, store: int) -> dict[str, tuple[int, int]]:
+        rows = self._writer.execute(
+            f"SELECT file, first_offset, end_offset FROM segments WHERE {_OF_REPLICA}",  # noqa: S608
+            (*place, store),
+        )
+        return {file: (first, end) for file, first, end in rows}
+
+    def _replace(self, place: PlaceOf, change: SegmentsPublished) -> None:
+        self._writer.executemany(
+            f"DELETE FROM segments WHERE {_OF_REPLICA} AND file = ?",  # noqa: S608 (a constant)
+            ((*place, change.store, file) for file in change.removed),
+        )
+        self._writer.executemany(
+            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    *place,
+                    change.store,
+                    segment.end,
+                    segment.first,
+                    segment.file,
+                    segment.length_bytes,
+                    segment.max_timestamp,
+                    segment.records,
+                    segment.first_tombstone,
+                    segment.crc,
+                    change.lineage,
+                    *change.grant,
+                )
+                for segment in change.added
+            ),
+        )
+
+
+def lies_on(places: bytes, store: int) -> bool:
+    """Whether the column `places` names a store."""
+    return any(each == store for each, _, _ in PLACE.iter_unpack(places))
+
+
+def without_place(places: bytes, store: int) -> bytes:
+    """The column `places` without a store."""
+    return b"".join(PLACE.pack(*place) for place in PLACE.iter_unpack(places) if place[0] != store)

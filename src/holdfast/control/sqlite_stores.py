@@ -1,0 +1,185 @@
+"""Stores in the SQLite control plane: they fail, come back, are fenced, begin another life, and take on partitions."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from holdfast.control.replica_rules import KeptReplica
+from holdfast.control.replicas import StorePhase
+from holdfast.control.sqlite_log import read_bounds
+from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
+from holdfast.control.sqlite_segments import SegmentTable, lies_on
+from holdfast.control.sqlite_topics import TopicTable
+from holdfast.errors import CommitRefused
+from holdfast.store.replica_changes import (
+    NO_TIME,
+    KeeperLeased,
+    ReplicasAssigned,
+    StoreAdded,
+    StoreFenced,
+    StoreJoined,
+    StoreJoining,
+    StoreLeft,
+    StoreRebuilt,
+)
+
+WRITTEN = (StorePhase.IN_SYNC, StorePhase.JOINING)
+"""Phases in which a store is given every frame."""
+
+
+class StoreTable:
+    """Applies what frames say of stores, and what is known of their failures before a frame says so."""
+
+    def __init__(
+        self, writer: sqlite3.Connection, topics: TopicTable, rows: ReplicaRows, segments: SegmentTable
+    ) -> None:
+        self._writer = writer
+        self._topics = topics
+        self._rows = rows
+        self._segments = segments
+
+    def lease(self, change: KeeperLeased) -> None:
+        """To the next keeper."""
+        store = self._rows.get_store(change.store)
+        if change.lease != store.lease + 1:
+            raise CommitRefused(f"the lease of store {change.store} is {store.lease} already")
+        self._rows.put_store(change.store, replace(store, lease=change.lease))
+
+    def add(self, change: StoreAdded) -> None:
+        """A new store."""
+        self._writer.execute("INSERT OR IGNORE INTO stores (store) VALUES (?)", (change.store,))
+
+    def lose(self, stores: Sequence[int], begun: Mapping[PlaceOf, int] | None) -> None:
+        """The stores failed: what they hold ends where the frame begins that they lack.
+
+        `begun`: where the partitions begin that it holds something of; None if nobody knows which frame it is. Then
+        they lack whatever has no place on them.
+        """
+        for store in stores:
+            known = self._rows.find_store(store)
+            if known is None or known.phase not in WRITTEN:
+                continue
+            for place, replica, start, end in self._rows.on_store(store):
+                held = replica.held(start, end)
+                if held == end:
+                    held = (
+                        self._find_hole(place, store, replica, end)
+                        if begun is None
+                        else begun.get(place, end)
+                    )
+                self._rows.put(place, store, replica.left(held))
+            self._rows.enter(store, StorePhase.LOST)
+
+    def leave(self, change: StoreLeft) -> None:
+        """A frame says so: what the store holds is what it says, and all of the partitions that it does not name."""
+        store = self._rows.find_store(change.store)
+        if store is None or store.phase is StorePhase.FENCED:
+            return
+        if change.held is None:
+            self.lose([change.store], None)
+        else:
+            for place, replica, start, end in self._rows.on_store(change.store):
+                self._rows.put(place, change.store, replica.left(replica.held(start, end)))
+            for topic_id, partition, held_to in change.held:
+                topic = self._topics.find(topic_id)
+                held_less = None if topic is None else self._rows.find((topic, partition), change.store)
+                if topic is not None and held_less is not None:
+                    self._rows.put((topic, partition), change.store, held_less.left(held_to))
+        self._rows.enter(change.store, StorePhase.AWAY)
+
+    def come(self, change: StoreJoining) -> None:
+        """A store that was away is given every frame from the next one on."""
+        store = self._rows.get_store(change.store)
+        if store.phase is not StorePhase.AWAY:
+            raise CommitRefused(f"store {change.store} is {store.phase.value}, not away")
+        if store.incarnation != change.incarnation:
+            raise CommitRefused(
+                f"store {change.store} is in life {store.incarnation}, not {change.incarnation}"
+            )
+        for place, replica, _, end in self._rows.on_store(change.store):
+            self._rows.put(place, change.store, replica.came(end))
+        self._rows.enter(change.store, StorePhase.JOINING)
+
+    def join(self, change: StoreJoined) -> None:
+        """It has everything, and so has each of its replicas."""
+        store = self._rows.get_store(change.store)
+        if store.phase not in WRITTEN:
+            raise CommitRefused(f"store {change.store} is {store.phase.value}, not joining")
+        replicas = self._rows.on_store(change.store)
+        behind = sum(replica.held(start, end) < end for _, replica, start, end in replicas)
+        if behind:
+            raise CommitRefused(f"store {change.store} lacks something of {behind} partitions")
+        for place, replica, _, _ in replicas:
+            self._rows.put(place, change.store, replica.joined())
+        self._rows.enter(change.store, StorePhase.IN_SYNC)
+
+    def fence(self, change: StoreFenced) -> None:
+        """Its replicas count no longer."""
+        store = self._rows.get_store(change.store)
+        if store.phase is StorePhase.FENCED:
+            raise CommitRefused(f"store {change.store} is fenced already")
+        self._rows.enter(change.store, StorePhase.FENCED)
+        for place, replica, start, end in self._rows.on_store(change.store):
+            self._rows.put(place, change.store, replica.left(replica.held(start, end)))
+            self._rows.recompute(place, change.at_ms, regroup=True)
+
+    def rebuild(self, change: StoreRebuilt) -> None:
+        """Its next life: empty, and a member at once."""
+        store = self._rows.get_store(change.store)
+        if store.phase not in (StorePhase.FENCED, StorePhase.AWAY):
+            raise CommitRefused(f"store {change.store} is {store.phase.value}, neither fenced nor away")
+        if change.incarnation != store.incarnation + 1:
+            raise CommitRefused(f"store {change.store} is in life {store.incarnation} already")
+        self._rows.put_store(
+            change.store, replace(store, incarnation=change.incarnation, phase=StorePhase.JOINING)
+        )
+        for place, _, start, end in self._rows.on_store(change.store):
+            self._enter_group(place, change.store, start, end)
+            self._rows.recompute(place, NO_TIME, regroup=True)
+
+    def assign(self, change: ReplicasAssigned) -> None:
+        """Other stores for a partition."""
+        place = (self._topics.get(change.topic_id), change.partition)
+        row = self._writer.execute(
+            "SELECT replicas, leader FROM partitions WHERE topic = ? AND partition = ?", place
+        ).fetchone()
+        bounds = read_bounds(self._writer, *place)
+        if row is None or bounds is None:
+            raise CommitRefused(f"there is no {change.topic_id}/{change.partition}")
+        before, leader = json.loads(row[0]), row[1]
+        if leader not in change.replicas or len(set(change.replicas)) < len(change.replicas):
+            raise CommitRefused(
+                f"{change.topic_id}/{change.partition} is led by store {leader}, and cannot lie on {change.replicas}"
+            )
+        for store in set(change.replicas) - set(before):
+            phase = self._rows.get_store(store).phase
+            if phase not in WRITTEN:
+                raise CommitRefused(f"store {store} is {phase.value}")
+            self._enter_group(place, store, bounds.start, bounds.end)
+        for store in set(before) - set(change.replicas):
+            self._rows.remove(place, store)
+            self._segments.drop(place, store)
+        self._writer.execute(
+            "UPDATE partitions SET replicas = ? WHERE topic = ? AND partition = ?",
+            (json.dumps(change.replicas), *place),
+        )
+        self._rows.recompute(place, change.at_ms, regroup=True)
+
+    def _enter_group(self, place: PlaceOf, store: int, start: int, end: int) -> None:
+        """An empty replica; nothing counts that lay on the store before."""
+        self._segments.drop(place, store)
+        self._rows.put(place, store, self._rows.get_group(place).newcomer(start, end))
+
+    def _find_hole(self, place: PlaceOf, store: int, replica: KeptReplica, end: int) -> int:
+        """Where the newest extents begin that have no place on the store."""
+        rows = self._writer.execute(
+            "SELECT first_offset, places FROM extents WHERE topic = ? AND partition = ? AND last_offset >= ?"
+            " ORDER BY last_offset DESC",
+            (*place, replica.settled_to),
+        )
+        for first, places in rows:
+            if lies_on(places, store):
+                break
+            end = max(first, replica.settled_to)
+        return end
