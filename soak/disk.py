@@ -11,6 +11,7 @@ from typing import Protocol
 
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.store import journal
+from holdfast.store.file_header import FILE_HEADER_BYTES
 
 CONTROL_FILES = ("control.db", "control.db-wal", "control.db-shm")
 GARBAGE_BYTES_MAX = 5_000
@@ -81,7 +82,7 @@ class TornTail:
             if file is None:
                 continue
             known_journal, position = disk.recorded_end(store)
-            begin = position if int(file.stem) == known_journal else journal.FILE_HEADER_BYTES
+            begin = position if int(file.stem) == known_journal else FILE_HEADER_BYTES
             size = file.stat().st_size
             if begin < size:
                 os.truncate(file, begin + int((size - begin) * self.kept))

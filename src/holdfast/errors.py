@@ -4,7 +4,8 @@
     ├── UsageError                     bad input at the command line; exit code 2
     ├── CorruptData                    bytes that are not what they claim to be, with the position
     │   ├── CorruptBatch               a Kafka record batch
-    │   └── CorruptFrame               a journal frame
+    │   ├── CorruptFrame               a journal frame
+    │   └── CorruptIndex               a segment's index
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
@@ -111,6 +112,10 @@ class CorruptBatch(CorruptData):
 
 class CorruptFrame(CorruptData):
     """A journal frame fails its checks."""
+
+
+class CorruptIndex(CorruptData):
+    """A segment's index fails its checks; it can be made anew from the segment."""
 
 
 class FormatTooNew(HoldfastError):

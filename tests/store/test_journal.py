@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from holdfast.errors import CorruptFrame, FormatTooNew
 from holdfast.records.crc import crc32c
 from holdfast.store import journal
-from holdfast.store.journal import JournalHeader
+from holdfast.store.file_header import FileHeader, FileKind
 from tests.store.frames import CLUSTER
 
 
@@ -82,13 +82,13 @@ def test_a_newer_frame_is_never_taken_for_damage() -> None:
 
 def test_the_file_header_is_read_back_and_checked() -> None:
     """Store, first frame and cluster survive; any flipped bit and a short file are refused."""
-    header = JournalHeader(store=3, first_frame=12, cluster_id=CLUSTER)
+    header = FileHeader(kind=FileKind.JOURNAL, store=3, number=12, cluster_id=CLUSTER)
     data = header.encode()
-    assert JournalHeader.decode(data) == header
+    assert FileHeader.decode(data, FileKind.JOURNAL) == header
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 1
         with pytest.raises(CorruptFrame):
-            JournalHeader.decode(damaged)
+            FileHeader.decode(damaged, FileKind.JOURNAL)
     with pytest.raises(CorruptFrame, match="shorter"):
-        JournalHeader.decode(data[:-1])
+        FileHeader.decode(data[:-1], FileKind.JOURNAL)

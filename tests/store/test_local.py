@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import StoreFailed
 from holdfast.records.crc import crc32c
-from holdfast.store import footer, journal, local
+from holdfast.store import durable, footer, journal
 from holdfast.store.footer import ExtentAppended
 from holdfast.store.local import LocalStore
 from holdfast.store.store import Checkpoint, Place, StoredFrame
@@ -218,7 +218,7 @@ def test_a_partial_frame_that_a_successor_voids_is_no_damage(open_store: Open, t
     first = _append(store, 1)
     with _journals(tmp_path)[0].open("ab") as file:
         file.write(b"HFFR leftovers")
-    store._tail = None
+    store.begin_anew()
     second = _append(store, 2)
     assert list(open_store().replay(None)) == [first, second]
 
@@ -295,7 +295,9 @@ def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(os, "fsync", watch)
     LocalStore(tmp_path / "stores" / "1", store=1, cluster_id=CLUSTER)
-    assert synced == [str(tmp_path), str(tmp_path / "stores"), str(tmp_path / "stores" / "1")]
+    store = tmp_path / "stores" / "1"
+    identity = [str(store / "store.tmp"), str(store)]
+    assert synced == [str(tmp_path), str(tmp_path / "stores"), *identity, str(store)]
 
 
 def test_many_buffers_are_written_whole(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +311,7 @@ def test_many_buffers_are_written_whole(open_store: Open, monkeypatch: pytest.Mo
     store = open_store()
     body, changes = frame_of(0, *[b"%d" % number for number in range(3000)])
     pieces = [bytes(body[0][at : at + 7]) for at in range(0, len(body[0]), 7)]
-    assert len(pieces) > local.BUFFERS_PER_WRITE_MAX
+    assert len(pieces) > durable.BUFFERS_PER_WRITE_MAX
     frame = store.append(1, pieces, changes)
     assert store.read(frame.body, len(body[0])) == body[0]
     assert list(open_store().replay(None)) == [frame]

@@ -1,7 +1,28 @@
-"""Files and directories whose names survive a power cut."""
+"""Files and directories whose bytes and names survive a power cut."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+from holdfast.records.buffers import ReadableBytes
+
+# One system call takes at most IOV_MAX buffers (1024 on Linux).
+BUFFERS_PER_WRITE_MAX = 1000
+
+
+def write_all(file: int, buffers: Sequence[ReadableBytes], position: int) -> int:
+    """Write the buffers one after the other from `position` on and return the position after them."""
+    done = 0
+    pending = list(buffers)
+    while done < len(pending):
+        written = os.pwritev(file, pending[done : done + BUFFERS_PER_WRITE_MAX], position)
+        position += written
+        while done < len(pending) and written >= len(pending[done]):
+            written -= len(pending[done])
+            done += 1
+        if written:
+            pending[done] = memoryview(pending[done])[written:]
+    return position
 
 
 def make_directory(path: Path) -> None:
@@ -13,11 +34,11 @@ def make_directory(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write a file, all of it or nothing."""
     draft = path.with_suffix(".tmp")
-    with draft.open("w") as file:
-        file.write(text)
+    with draft.open("wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)

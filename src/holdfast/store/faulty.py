@@ -1,10 +1,12 @@
 """A store that fails when a test says so, around any other store."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from holdfast.errors import StoreFailed
 from holdfast.store.journal import Buffer
+from holdfast.store.segment_index import SegmentIndex
 from holdfast.store.store import Checkpoint, Place, Store, StoredFrame
 
 HANG_SECONDS_MAX = 60.0
@@ -30,9 +32,9 @@ class FaultyStore:
         self.tear_appends: list[int] = []
         """The next appends fail and leave all but so many bytes of their frame."""
         self.fail_reads = 0
-        """So many of the next reads fail."""
+        """So many of the next reads fail, of journals or segments."""
         self.is_read_only = False
-        """While set, every append fails."""
+        """While set, everything fails that writes or deletes."""
         self.durable: list[int] = []
         """The numbers of the frames that were acknowledged, in order."""
         self.waits = threading.Event()
@@ -44,6 +46,11 @@ class FaultyStore:
     def number(self) -> int:
         """The wrapped store's number."""
         return self.wrapped.number
+
+    @property
+    def incarnation(self) -> int:
+        """The wrapped store's life."""
+        return self.wrapped.incarnation
 
     def hang(self) -> None:
         """Appends do not come back until `release`."""
@@ -58,8 +65,7 @@ class FaultyStore:
         if not self._gate.is_set():
             self.waits.set()
             assert self._gate.wait(HANG_SECONDS_MAX), "the test never released the store"
-        if self.is_read_only:
-            raise StoreFailed(f"store {self.number}: Read-only file system")
+        self._fail_write()
         if self.fail_appends:
             self.fail_appends -= 1
             raise StoreFailed(f"store {self.number}: No space left on device")
@@ -74,24 +80,96 @@ class FaultyStore:
         self.durable.append(number)
         return frame
 
-    def replay(self, after: Checkpoint | None) -> Iterator[StoredFrame]:
+    def replay(self, after: Checkpoint | None, *, first: int | None = None) -> Iterator[StoredFrame]:
         """What the wrapped store has."""
-        return self.wrapped.replay(after)
+        return self.wrapped.replay(after, first=first)
 
     def read(self, place: Place, length: int) -> bytes:
         """Read, unless a fault is switched on."""
-        if self.fail_reads:
-            self.fail_reads -= 1
-            raise StoreFailed(f"store {self.number}: Input/output error")
+        self._fail_read()
         return self.wrapped.read(place, length)
 
     def begin_anew(self) -> None:
         """The wrapped store's next frame voids what the tail may hold."""
         self.wrapped.begin_anew()
 
+    def truncate_to(self, checkpoint: Checkpoint | None) -> None:
+        """Truncate, unless nothing can be written."""
+        self._fail_write()
+        self.wrapped.truncate_to(checkpoint)
+
+    def list_journals(self) -> list[int]:
+        """The wrapped store's."""
+        return self.wrapped.list_journals()
+
+    def delete_journals(self, below: int) -> int:
+        """Delete, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.delete_journals(below)
+
+    def list_carried(self) -> list[int]:
+        """The wrapped store's."""
+        return self.wrapped.list_carried()
+
+    def delete_carried(self, numbers: Iterable[int]) -> int:
+        """Delete, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.delete_carried(numbers)
+
+    def list_files(self) -> set[str]:
+        """The wrapped store's."""
+        return self.wrapped.list_files()
+
+    def read_segment(self, file: str, position: int, length: int) -> bytes:
+        """Read, unless a fault is switched on."""
+        self._fail_read()
+        return self.wrapped.read_segment(file, position, length)
+
+    def segment_index(self, file: str) -> SegmentIndex:
+        """Read, unless a fault is switched on."""
+        self._fail_read()
+        return self.wrapped.segment_index(file)
+
+    def check_segment(self, file: str, length_bytes: int) -> None:
+        """What the wrapped store finds."""
+        self.wrapped.check_segment(file, length_bytes)
+
+    def delete_segment(self, file: str) -> int:
+        """Delete, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.delete_segment(file)
+
+    def snapshot_path(self, frame: int) -> Path:
+        """The wrapped store's, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.snapshot_path(frame)
+
+    def list_snapshots(self) -> list[int]:
+        """The wrapped store's."""
+        return self.wrapped.list_snapshots()
+
+    def keep_snapshots(self, count: int) -> int:
+        """Delete, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.keep_snapshots(count)
+
+    def probe(self) -> None:
+        """Probe, unless nothing can be written."""
+        self._fail_write()
+        self.wrapped.probe()
+
     def close(self) -> None:
         """Close the wrapped store."""
         self.wrapped.close()
+
+    def _fail_read(self) -> None:
+        if self.fail_reads:
+            self.fail_reads -= 1
+            raise StoreFailed(f"store {self.number}: Input/output error")
+
+    def _fail_write(self) -> None:
+        if self.is_read_only:
+            raise StoreFailed(f"store {self.number}: Read-only file system")
 
     def _give_up(self, why: str) -> None:
         # The wrapped store believes that the frame is there. A store that failed would not write behind it.

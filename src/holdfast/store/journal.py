@@ -1,24 +1,19 @@
-"""The journal's bytes: file header and frames, as `docs/formats.md` describes them. No I/O here."""
+"""The frames of a journal as bytes, as `docs/formats.md` describes them. No I/O here."""
 
 import struct
 from dataclasses import dataclass
 from mmap import mmap
-from uuid import UUID
 
 from holdfast.errors import CorruptFrame, FormatTooNew
 from holdfast.records.crc import crc32c
 
-FILE_MAGIC = b"HOLDFAST"
-FILE_KIND_JOURNAL = 1
 FRAME_MAGIC = b"HFFR"
 FRAME_END_MAGIC = b"RFFH"
 VERSION = 1
 
-_FILE_HEADER = struct.Struct(">8sHHIQ16s")
 _FRAME_HEADER = struct.Struct(">4sHHQQI")
 _CRC = struct.Struct(">I")
 
-FILE_HEADER_BYTES = _FILE_HEADER.size + _CRC.size
 FRAME_HEADER_BYTES = _FRAME_HEADER.size + _CRC.size
 FRAME_TRAILER_BYTES = _CRC.size + len(FRAME_END_MAGIC)
 
@@ -26,37 +21,6 @@ Buffer = bytes | bytearray | memoryview
 
 # How far the numbers may run ahead behind a frame that cannot be read.
 NUMBERS_AHEAD_MAX = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalHeader:
-    """The first bytes of a journal file."""
-
-    store: int
-    first_frame: int
-    cluster_id: UUID
-
-    def encode(self) -> bytes:
-        """The header with its CRC."""
-        head = _FILE_HEADER.pack(
-            FILE_MAGIC, FILE_KIND_JOURNAL, VERSION, self.store, self.first_frame, self.cluster_id.bytes
-        )
-        return head + _CRC.pack(crc32c(head))
-
-    @classmethod
-    def decode(cls, buffer: Buffer) -> "JournalHeader":
-        """The header at the start of `buffer`, or CorruptFrame."""
-        if len(buffer) < FILE_HEADER_BYTES:
-            raise CorruptFrame("a journal shorter than its header")
-        head = memoryview(buffer)[: _FILE_HEADER.size]
-        magic, kind, version, store, first_frame, cluster_id = _FILE_HEADER.unpack(head)
-        if magic != FILE_MAGIC or kind != FILE_KIND_JOURNAL:
-            raise CorruptFrame("not a Holdfast journal")
-        if _CRC.unpack_from(buffer, _FILE_HEADER.size)[0] != crc32c(head):
-            raise CorruptFrame("journal header CRC mismatch")
-        if version > VERSION:
-            raise FormatTooNew(f"journal version {version} is newer than {VERSION}: use a newer Holdfast")
-        return cls(store=store, first_frame=first_frame, cluster_id=UUID(bytes=cluster_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,126 @@
+"""The segments of one store: read, listed, checked and deleted."""
+
+import logging
+import os
+import re
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import CorruptIndex, FormatTooNew, StoreFailed
+from holdfast.store.open_files import OpenFiles
+from holdfast.store.segment import segment_path
+from holdfast.store.segment_index import SegmentIndex, index_path, rebuild_index
+
+logger = logging.getLogger(__name__)
+
+INDEX_CACHE_BYTES_MAX = 16 * 1024 * 1024
+
+_ON_DISK = re.compile(r"(\d{20}\.\d+-[0-9a-z]+)\.(log|index|tmp)")
+
+
+class Segments:
+    """Segment files below `directory`; any thread may ask."""
+
+    def __init__(
+        self, directory: Path, files: OpenFiles, *, index_bytes_max: int = INDEX_CACHE_BYTES_MAX
+    ) -> None:
+        self._directory = directory
+        self._files = files
+        self._index_bytes_max = index_bytes_max
+        self._index_bytes = 0
+        self._indexes: OrderedDict[str, SegmentIndex] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, file: str, position: int, length: int) -> bytes:
+        """See `Store.read_segment`."""
+        path = segment_path(self._directory, file)
+        try:
+            data = os.pread(self._files.get(path).descriptor, length, position)
+        except OSError as failure:
+            raise StoreFailed(f"cannot read {path}: {failure.strerror}") from failure
+        if len(data) != length:
+            raise StoreFailed(f"{path} ends before byte {position + length}")
+        return data
+
+    def index(self, file: str) -> SegmentIndex:
+        """See `Store.segment_index`."""
+        with self._lock:
+            index = self._indexes.get(file)
+            if index is not None:
+                self._indexes.move_to_end(file)
+                return index
+        index = self._load_index(segment_path(self._directory, file))
+        with self._lock:
+            if self._indexes.setdefault(file, index) is index:
+                self._index_bytes += index.size_bytes
+            while self._index_bytes > self._index_bytes_max:
+                self._index_bytes -= self._indexes.popitem(last=False)[1].size_bytes
+        return index
+
+    def check(self, file: str, length_bytes: int) -> None:
+        """See `Store.check_segment`."""
+        path = segment_path(self._directory, file)
+        try:
+            size_bytes = path.stat().st_size
+        except OSError as failure:
+            raise StoreFailed(f"cannot find {path}: {failure.strerror}") from failure
+        if size_bytes != length_bytes:
+            raise StoreFailed(f"{path} has {size_bytes} bytes, not {length_bytes}: restore it")
+
+    def list_files(self) -> set[str]:
+        """See `Store.list_files`."""
+        found = set()
+        for path in (self._directory / "segments").glob("*/*/*"):
+            match = _ON_DISK.fullmatch(path.name)
+            if match is not None:
+                found.add(f"{path.parent.parent.name}/{path.parent.name}/{match[1]}.log")
+        return found
+
+    def delete(self, file: str) -> int:
+        """See `Store.delete_segment`."""
+        path = segment_path(self._directory, file)
+        index = index_path(path)
+        freed_bytes = 0
+        try:
+            # The file itself goes after its index: what a crash leaves is listed, and deleted again. The index goes
+            # once more after the file, because somebody may have rebuilt it in between.
+            for each in (index.with_suffix(".tmp"), index, path, index):
+                with suppress(FileNotFoundError):
+                    size_bytes = each.stat().st_size
+                    each.unlink()
+                    freed_bytes += size_bytes
+        except OSError as failure:
+            raise StoreFailed(f"cannot delete {path}: {failure.strerror}") from failure
+        self._files.forget(path)
+        with self._lock:
+            known = self._indexes.pop(file, None)
+            self._index_bytes -= known.size_bytes if known is not None else 0
+        for folder in (path.parent, path.parent.parent):
+            # Not empty, or somebody has been faster.
+            with suppress(OSError):
+                folder.rmdir()
+        return freed_bytes
+
+    def close(self) -> None:
+        """Let go of the indexes."""
+        with self._lock:
+            self._indexes.clear()
+            self._index_bytes = 0
+
+    def _load_index(self, path: Path) -> SegmentIndex:
+        try:
+            length_bytes = path.stat().st_size
+            index = SegmentIndex.load(index_path(path))
+            if index.length_bytes == length_bytes:
+                return index
+            why = f"it is that of {index.length_bytes} bytes, not {length_bytes}"
+        except FormatTooNew as failure:
+            raise StoreFailed(f"{index_path(path)}: {failure}") from failure
+        except OSError as failure:
+            raise StoreFailed(f"cannot read {path}: {failure.strerror}") from failure
+        except (CorruptIndex, StoreFailed) as failure:
+            why = str(failure)
+        logger.warning("the index of %s is made anew: %s", path, why)
+        return rebuild_index(path)
