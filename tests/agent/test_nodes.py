@@ -18,6 +18,7 @@ from holdfast.errors import (
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     StorageUnavailable,
+    NotLeaderOrFollower,
     StoreFailed,
 )
 from holdfast.records.walk import walk_valid
@@ -101,7 +102,7 @@ def test_every_replica_holds_its_partitions_and_no_others(trio: Trio) -> None:
     for store in (1, 2, 3):
         assert trio.values(store) == [0, 1, 2]
     assert trio.values(2, NARROW) == trio.values(3, NARROW) == [0, 1, 2]
-    with pytest.raises(StoreFailed, match="store 1 lacks"):
+    with pytest.raises(NotLeaderOrFollower, match="store 1 does not serve"):
         trio.values(1, NARROW)
 
 

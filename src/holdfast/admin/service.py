@@ -12,6 +12,7 @@ from pathlib import Path
 from holdfast.admin import metrics, prometheus
 from holdfast.admin.client import ADDRESS_FILE
 from holdfast.admin.http import HttpService, Response, json_response
+from holdfast.admin.keeper_desk import ask_desk
 from holdfast.admin.leaders import move_leaders
 from holdfast.admin.status import status
 from holdfast.agent.agent import Agent
@@ -34,7 +35,7 @@ async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[
         return Response(content_type=prometheus.CONTENT_TYPE, body=page)
 
     routes = {"/status": get_status, "/metrics": get_metrics}
-    actions = {"/leaders": partial(move_leaders, agent)}
+    actions = {"/leaders": partial(move_leaders, agent), "/keeper": partial(ask_desk, agent)}
     async with HttpService(routes, actions, host=host, port=port) as service:
         file = agent.settings.data / ADDRESS_FILE
         try:

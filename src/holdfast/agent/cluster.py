@@ -8,7 +8,9 @@ from holdfast.agent.catalog import Catalog, check_name
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
 from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.desk import Desk
 from holdfast.agent.expiry import Expiry
+from holdfast.agent.grace import Grace
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
@@ -78,6 +80,15 @@ class Cluster:
             interval_seconds=settings.expire_seconds,
             offsets_retention_ms=int(settings.offsets_retention_seconds * 1000),
             now_ms=wall_clock_ms,
+        )
+        self.desk = Desk(
+            self.plane,
+            self.catalog,
+            self.commits,
+            directories={number: str(directory.store(number).resolve()) for number in directory.nodes},
+            limits=settings.keeper,
+            grace_ms=Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms).elapsed_ms,
+            wall_ms=wall_clock_ms,
         )
         self.commits.start()
         self.expiry.start()

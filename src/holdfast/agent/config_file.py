@@ -15,11 +15,13 @@ from typing import Any
 from holdfast.agent.groups.messages import GroupLimits
 from holdfast.agent.settings import Settings
 from holdfast.errors import UsageError
+from holdfast.keeper.limits import KeeperLimits
 
 FROM_COMMAND_LINE = frozenset({"data", "host", "port"})
 """Where to listen and where to store is said with `--listen` and `--data`."""
 
-GROUPS = "groups"
+TABLES: dict[str, type[Any]] = {"groups": GroupLimits, "keeper": KeeperLimits}
+"""Settings that have a table of their own."""
 
 OPENING = """\
 # Configuration
@@ -46,11 +48,12 @@ def load(path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {path}: {failure.strerror}") from failure
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
         raise UsageError(f"{path} is not TOML: {failure}") from failure
-    groups = table.pop(GROUPS, {})
-    if not isinstance(groups, dict):
-        raise UsageError(f"{path}: [{GROUPS}] is a table")
-    found = _checked(path, table, Settings, except_for=FROM_COMMAND_LINE | {GROUPS})
-    return found | {GROUPS: GroupLimits(**_checked(path, groups, GroupLimits))}
+    tables = {name: table.pop(name, {}) for name in TABLES}
+    for name, found in tables.items():
+        if not isinstance(found, dict):
+            raise UsageError(f"{path}: [{name}] is a table")
+    settings = _checked(path, table, Settings, except_for=FROM_COMMAND_LINE | TABLES.keys())
+    return settings | {name: owner(**_checked(path, tables[name], owner)) for name, owner in TABLES.items()}
 
 
 def _checked(
@@ -73,8 +76,9 @@ def _checked(
 def page() -> Iterator[str]:
     """The reference, line by line."""
     yield OPENING
-    yield from _section("Settings", Settings, except_for=FROM_COMMAND_LINE | {GROUPS})
-    yield from _section(f"[{GROUPS}]", GroupLimits)
+    yield from _section("Settings", Settings, except_for=FROM_COMMAND_LINE | TABLES.keys())
+    for name, owner in TABLES.items():
+        yield from _section(f"[{name}]", owner)
 
 
 def _section(title: str, owner: Any, except_for: frozenset[str] = frozenset()) -> Iterator[str]:

@@ -74,6 +74,8 @@ class CommitPlan:
         self.topics = TopicPlan(topics)
         self.transactions = TransactionPlan(transactions, now_ms)
         self._find_tail = find_tail
+        self.upkeep: list[Change] = []
+        """What keepers and operators have done to stores; rehearsed, so that it takes no frame down."""
         self._log_starts: list[Change] = []
         self._extents: dict[PartitionKey, list[_Extent]] = {}
 
@@ -257,6 +259,7 @@ class CommitPlan:
             *extents,
             *self.transactions.ended,
             *self.transactions.seal(),
+            *self.upkeep,
             *self._log_starts,
             *self.topics.deletions,
         ]

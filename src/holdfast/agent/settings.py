@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.agent.groups.messages import GroupLimits
+from holdfast.keeper.limits import KeeperLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,5 +37,7 @@ class Settings:
     offsets_retention_seconds: float = 7 * 24 * 3600.0
     """How long positions of a consumer group are kept after its last member has left, and those of topics that a
     group no longer reads, or of consumers without a group, after they were committed; Kafka's default."""
+    keeper: KeeperLimits = field(default_factory=KeeperLimits)
+    """When stores are settled and compacted."""
     stop_seconds_max: float = 5.0
     """How long a stop waits for requests under way."""

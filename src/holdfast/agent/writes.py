@@ -8,9 +8,10 @@ from uuid import UUID
 
 from holdfast.agent.plan import CommitPlan, PartitionKey
 from holdfast.agent.transactions.plan import Membership
+from holdfast.control.plane import ControlPlane
 from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
 from holdfast.records.batch import BatchView
-from holdfast.store.footer import GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
+from holdfast.store.footer import Change, GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
 
 
 class Stored(NamedTuple):
@@ -185,3 +186,16 @@ class MoveLeader(Write):
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""
         plan.move_leader(self.key, self.leader)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep(Write):
+    """Something that was done to a store, or is to be said of one; CommitRefused if it does not fit (any more)."""
+
+    change: Change
+    plane: ControlPlane
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        self.plane.rehearse([*plan.upkeep, self.change])
+        plan.upkeep.append(self.change)

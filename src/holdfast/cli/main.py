@@ -14,6 +14,7 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "consume": "Read records of a topic.",
     "group": "Consumer groups: list, describe, reset.",
+    "keeper": "Upkeep of the stores: settle, compact, catch up.",
     "lab": "See Kafka's harm and the cure, step by step.",
     "log": "Look into log files.",
     "produce": "Send records to a topic.",

@@ -2,8 +2,8 @@
 
 import asyncio
 import ipaddress
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
@@ -71,6 +71,7 @@ def up(
 ) -> None:
     """Serve the Kafka protocol until SIGTERM or ^C. Everything acknowledged is durable."""
     # Heavy enough to keep out of `holdfast --help`.
+    from holdfast.admin.keeper_process import keeper_process
     from holdfast.admin.service import admin_service
     from holdfast.agent import config_file
     from holdfast.agent.agent import Agent
@@ -87,8 +88,13 @@ def up(
     def announce(addresses: Sequence[str]) -> None:
         click.echo(f"holdfast is listening on {', '.join(addresses)}, data in {data.resolve()}")
 
-    def alongside(agents: Sequence[Agent]) -> AbstractAsyncContextManager[None]:
-        return admin_service(agents[0], host=admin_host, port=admin_port)
+    @asynccontextmanager
+    async def alongside(agents: Sequence[Agent]) -> AsyncIterator[None]:
+        async with (
+            admin_service(agents[0], host=admin_host, port=admin_port),
+            keeper_process(agents[0]),
+        ):
+            yield
 
     asyncio.run(serve(settings, on_ready=announce, alongside=alongside))
 

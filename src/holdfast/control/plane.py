@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
+from holdfast.errors import OutcomeMissing
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import TransactionalId
@@ -68,6 +69,18 @@ class Extent:
         return self.last + 1
 
 
+def is_hidden(extent: Extent) -> bool:
+    """Whether readers of committed records must not see it; OutcomeMissing rather than a guess."""
+    if extent.instance == NO_INSTANCE:
+        return False
+    if extent.outcome in (None, Outcome.OPEN):
+        raise OutcomeMissing(
+            f"offsets {extent.first} to {extent.last} belong to transaction instance {extent.instance},"
+            " of which no outcome is known"
+        )
+    return extent.outcome is Outcome.ABORTED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenInstance:
     """A transaction instance that is open in a partition."""
@@ -114,6 +127,13 @@ class ControlPlane(Protocol):
         left alone, so a replay may begin too early. CommitRefused if a change no longer fits (another log end,
         leader epoch, sequence, topic, manifest or owner of a transactional id than the commit was planned with,
         or a transaction instance that is open no longer): the frame then counts as applied, without effect.
+        """
+        ...
+
+    def rehearse(self, changes: Sequence[Change]) -> None:
+        """CommitRefused if a frame that says just this would be refused now; nothing is changed.
+
+        For whoever answers for the changes of others too: one that does not fit must not take a frame down.
         """
         ...
 

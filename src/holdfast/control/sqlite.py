@@ -76,6 +76,10 @@ class SqliteControlPlane:
         """The stores are in sync no longer."""
         self._applier.drop_stores(stores)
 
+    def rehearse(self, changes: Sequence[Change]) -> None:
+        """Whether the changes would be taken."""
+        self._applier.rehearse(changes)
+
     def trim(self, rows_max: int) -> int:
         """Delete rows that nobody sees any more."""
         return self._applier.trim(rows_max)

@@ -114,6 +114,18 @@ class FrameApplier:
             if frames[0].number > self.find_applied():
                 self._record(frames, changes, lost)
 
+    def rehearse(self, changes: Sequence[Change]) -> None:
+        """Apply the changes and take them back: see `ControlPlane.rehearse`."""
+        with self._writing:
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                refusal = self._apply_all([], changes)
+            finally:
+                self._writer.execute("ROLLBACK")
+                self._topics.forget()
+        if refusal is not None:
+            raise refusal
+
     def trim(self, rows_max: int) -> int:
         """Delete rows that nobody sees any more: see `ControlPlane.trim`."""
         with self._writing:
@@ -199,7 +211,7 @@ class FrameApplier:
         except sqlite3.IntegrityError as violation:
             # No retry would ever succeed: to try again for ever would close the log to everybody.
             self._writer.execute("ROLLBACK TO changes")
-            return CommitRefused(f"frame {frames[0].number} breaks a rule of the schema: {violation}")
+            return CommitRefused(f"the changes break a rule of the schema: {violation}")
         return None
 
     def _append_extent(self, change: ExtentAppended, places: Places) -> None:

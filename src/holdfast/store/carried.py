@@ -8,8 +8,8 @@ from holdfast.errors import CorruptFrame, FormatTooNew, StoreFailed
 from holdfast.store.durable import make_directory, sync_directory, write_all
 from holdfast.store.file_header import FILE_HEADER_BYTES, FileHeader, FileKind
 from holdfast.store.identity import StoreIdentity, read_identity
-from holdfast.store.journal import Buffer
-from holdfast.store.store import CARRIED
+from holdfast.store.journal import Buffer, journal_name
+from holdfast.store.store import CARRIED, Place
 
 SERIALS_PER_LEASE = 1 << 24
 
@@ -27,6 +27,13 @@ def carried_path(directory: Path, number: int) -> Path:
     """Where a carried file lies in the store's directory; its name leaves CARRIED out."""
     assert number >= CARRIED, number
     return directory / "carried" / f"{number - CARRIED:020d}.carried"
+
+
+def batches_path(directory: Path, place: Place) -> Path:
+    """The file of the store in `directory` that a place is in: a journal, or a carried file."""
+    if place.journal >= CARRIED:
+        return carried_path(directory, place.journal)
+    return directory / "journal" / journal_name(place.journal)
 
 
 def list_carried(directory: Path) -> list[int]:

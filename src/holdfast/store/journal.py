@@ -23,6 +23,11 @@ Buffer = bytes | bytearray | memoryview
 NUMBERS_AHEAD_MAX = 1_000_000
 
 
+def journal_name(first_frame: int) -> str:
+    """The name of the file whose first frame has this number."""
+    return f"{first_frame:020d}.journal"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """One group commit as found in a journal: `position` is the file position of the frame's first byte."""

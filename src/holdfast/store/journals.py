@@ -41,7 +41,7 @@ class Journals:
 
     def path(self, first_frame: int) -> Path:
         """Where a journal lies."""
-        return self._directory / f"{first_frame:020d}.journal"
+        return self._directory / journal.journal_name(first_frame)
 
     def numbers(self) -> list[int]:
         """The first frames of all journals on disk, in order."""

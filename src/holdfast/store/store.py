@@ -9,9 +9,6 @@ from holdfast.store.journal import Buffer
 from holdfast.store.segment_index import SegmentIndex
 
 CARRIED = 1 << 62
-"""Carried files have numbers from here on, so that a place can name them as it names a journal."""
-
-CARRIED = 1 << 62
 """Files of carried batches have the numbers from here on: what a place calls a journal may be one of them."""
 
 

@@ -109,43 +109,43 @@ def _find_by_time(agent: Agent, key: PartitionKey, start: int, timestamp: int) -
 def _first_since(agent: Agent, key: PartitionKey, start: int, timestamp: int) -> tuple[int, int]:
     """The first record at or after a time."""
     offset = start
-    while extent := agent.plane.find_extent_by_time(*key, agent.node_id, offset, timestamp):
-        found = _first_in(agent, extent, start, timestamp)
+    while piece := agent.plane.find_extent_by_time(*key, agent.node_id, offset, timestamp):
+        found = _first_in(agent, piece, start, timestamp)
         if found != NOT_FOUND:
             return found
-        # What the extent has of that time lies below the log start.
-        offset = extent.end
+        # What the piece has of that time lies below the log start.
+        offset = piece.end
     return NOT_FOUND
 
 
 def _latest(agent: Agent, key: PartitionKey, start: int) -> tuple[int, int]:
     """The first record of the greatest timestamp."""
-    extent = agent.plane.find_extent_of_max_time(*key, agent.node_id, start)
-    if extent is None:
+    piece = agent.plane.find_extent_of_max_time(*key, agent.node_id, start)
+    if piece is None:
         return NOT_FOUND
-    found = _first_in(agent, extent, start, extent.max_timestamp)
+    found = _first_in(agent, piece, start, piece.max_timestamp)
     if found != NOT_FOUND:
         return found
-    # The log start cuts this extent, and its greatest timestamp off: what is left competes with the others.
-    batches = walk(_read(agent, extent))
-    left = [(time, -offset) for batch in batches for time, offset in _times(batch, start)]
-    time, offset = _latest(agent, key, extent.end)
+    # The log start cuts this piece, and its greatest timestamp off: what is left competes with the others.
+    left = [
+        (time, -offset)
+        for batches in agent.reader.read_piece(piece)
+        for batch in walk(batches)
+        for time, offset in _times(batch, start)
+    ]
+    time, offset = _latest(agent, key, piece.end)
     best = max([*left, (time, -offset)])
     return best[0], -best[1]
 
 
-def _first_in(agent: Agent, extent: Extent | Segment, start: int, timestamp: int) -> tuple[int, int]:
-    for batch in walk(_read(agent, extent)):
-        if batch.max_timestamp >= timestamp:
-            for record_time, offset in _times(batch, start):
-                if record_time >= timestamp:
-                    return record_time, offset
+def _first_in(agent: Agent, piece: Extent | Segment, start: int, timestamp: int) -> tuple[int, int]:
+    for batches in agent.reader.read_piece(piece, since_ms=timestamp):
+        for batch in walk(batches):
+            if batch.max_timestamp >= timestamp:
+                for record_time, offset in _times(batch, start):
+                    if record_time >= timestamp:
+                        return record_time, offset
     return NOT_FOUND
-
-
-def _read(agent: Agent, extent: Extent | Segment) -> memoryview:
-    assert isinstance(extent, Extent), "no store has segments yet"
-    return agent.reader.read_extent(extent)
 
 
 def _times(batch: BatchView, start: int) -> list[tuple[int, int]]:

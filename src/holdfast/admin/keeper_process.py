@@ -1,0 +1,81 @@
+"""The keeper that `holdfast up` runs: a process of its own, there while something is due, started again if it dies.
+
+A process, so that neither its crash nor a JVM under pressure touches those who produce and consume. Where nothing is
+due there is none, and it costs nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.agent.agent import Agent
+from holdfast.errors import HoldfastError
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS = 60.0
+"""How long a keeper without work stays."""
+STOP_SECONDS_MAX = 10.0
+BACK_OFF_SECONDS_MAX = 300.0
+
+
+@asynccontextmanager
+async def keeper_process(agent: Agent) -> AsyncIterator[None]:
+    """Looks for work every so often, and starts a keeper for it; ends it on leaving."""
+    watch = _Watch(agent)
+    task = asyncio.create_task(watch.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await watch.stop()
+
+
+class _Watch:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> None:
+        interval = self._agent.settings.keeper.round_seconds
+        pause = interval
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                pause = interval
+                if await self._agent.cluster.desk.is_anything_due():
+                    code = await self._run_keeper()
+                    # It leaves with 0 when it is done. Another code is a failure: no hurry to see it again.
+                    pause = interval if code == 0 else min(max(2 * pause, 1.0), BACK_OFF_SECONDS_MAX)
+            except HoldfastError as failure:
+                logger.error("cannot look for upkeep: %s", failure)
+
+    async def _run_keeper(self) -> int:
+        settings = self._agent.settings
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "holdfast", "keeper", "run"),
+            *("--data", str(settings.data), "--idle-seconds", str(IDLE_SECONDS)),
+        )
+        code = await self._process.wait()
+        if code not in (0, -signal.SIGTERM):
+            logger.warning("the keeper ended with %d: it is started again", code)
+        return code
+
+    async def stop(self) -> None:
+        """End the keeper: what it was doing is published by nobody, and done again some day."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
+        except TimeoutError:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,269 @@
+"""The desk where keepers ask: what there is to do, the right to do it, and to have it take effect.
+
+It answers plain JSON documents with plain JSON documents, so that it does not matter whether a keeper asks in this
+process or over HTTP. Reading goes on in threads: a long list must not hold up the event loop.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from holdfast.agent.catalog import Catalog
+from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.plan import PartitionKey
+from holdfast.agent.topic_config import compaction_config, is_compacted, segment_bytes
+from holdfast.agent.writes import Upkeep
+from holdfast.control.plane import ControlPlane, Extent, LogBounds, Topic
+from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
+from holdfast.errors import CommitRefused, UnknownTopicOrPartition
+from holdfast.keeper import messages
+from holdfast.keeper.messages import (
+    Key,
+    Leased,
+    LeaseWanted,
+    Publication,
+    Published,
+    StoreInfo,
+    Stores,
+    Views,
+    ViewsWanted,
+)
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.plan import PeerView, ReplicaView, plan
+from holdfast.rules.removal import Unreported
+from holdfast.store.replica_changes import AddedSegment, Granted, KeeperLeased, SegmentsPublished
+
+LEASE_SECONDS = 30.0
+"""How long a lease is good for without a word from its holder."""
+VIEWS_MAX = 200
+EXTENTS_PER_VIEW_MAX = 20_000
+PAGE_BYTES_MAX = 1 << 62
+
+Answer = Callable[[dict[str, Any]], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class _Held:
+    holder: str
+    lease: int
+    until: float
+
+
+class Desk:
+    """Answers keepers. `questions` are its answers by name."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        catalog: Catalog,
+        commits: GroupCommit,
+        *,
+        directories: Mapping[int, str],
+        limits: KeeperLimits,
+        grace_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._plane = plane
+        self._catalog = catalog
+        self._commits = commits
+        self._directories = directories
+        self._limits = limits
+        self._grace_ms = grace_ms
+        self._wall_ms = wall_ms
+        self._held: dict[int, _Held] = {}
+        self.questions: Mapping[str, Answer] = {
+            "stores": self._list_stores,
+            "limits": self._find_limits,
+            "lease": self._lease,
+            "release": self._release,
+            "views": self._list_views,
+            "publish": self._publish,
+        }
+
+    async def is_anything_due(self) -> bool:
+        """Whether a keeper would find work."""
+        return await asyncio.to_thread(self._look_for_work)
+
+    def _look_for_work(self) -> bool:
+        for state in self._plane.list_stores():
+            if state.phase is StorePhase.JOINING:
+                return True
+            if state.phase is StorePhase.IN_SYNC and state.store in self._directories:
+                wanted: ViewsWanted | None = ViewsWanted(store=state.store, lease=0)
+                while wanted is not None:
+                    page = self._read_views(wanted)
+                    if any(plan(view, self._limits) for view in page.views):
+                        return True
+                    wanted = page.next and replace(wanted, after=page.next)
+        return False
+
+    async def _list_stores(self, document: dict[str, Any]) -> Stores:
+        states = await asyncio.to_thread(self._plane.list_stores)
+        return Stores(
+            stores=[
+                StoreInfo(
+                    store=state.store,
+                    directory=self._directories[state.store],
+                    phase=state.phase,
+                    incarnation=state.incarnation,
+                )
+                for state in states
+                if state.store in self._directories
+            ]
+        )
+
+    async def _find_limits(self, document: dict[str, Any]) -> KeeperLimits:
+        return self._limits
+
+    async def _lease(self, document: dict[str, Any]) -> Leased:
+        """Whoever holds the store goes on holding it; it takes a frame to give it to somebody else."""
+        wanted = messages.convert(document, LeaseWanted)
+        now = time.monotonic()
+        held = self._held.get(wanted.store)
+        if held is not None and held.until > now:
+            if held.holder != wanted.holder:
+                return Leased(lease=None, holder=held.holder)
+            held.until = now + LEASE_SECONDS
+            return Leased(lease=held.lease, holder=held.holder)
+        before = next(state for state in self._plane.list_stores() if state.store == wanted.store)
+        lease = before.lease + 1
+        # Held before it is durable, so that two who ask at the same time do not both get it.
+        self._held[wanted.store] = _Held(wanted.holder, lease, now + LEASE_SECONDS)
+        try:
+            await self._commits.submit(Upkeep(KeeperLeased(wanted.store, lease), self._plane))
+        except BaseException:
+            self._held.pop(wanted.store, None)
+            raise
+        return Leased(lease=lease, holder=wanted.holder)
+
+    async def _release(self, document: dict[str, Any]) -> dict[str, object]:
+        wanted = messages.convert(document, LeaseWanted)
+        held = self._held.get(wanted.store)
+        if held is not None and held.holder == wanted.holder:
+            del self._held[wanted.store]
+        return {}
+
+    async def _list_views(self, document: dict[str, Any]) -> Views:
+        wanted = messages.convert(document, ViewsWanted)
+        return await asyncio.to_thread(self._read_views, wanted)
+
+    async def _publish(self, document: dict[str, Any]) -> Published:
+        publication = messages.convert(document, Publication)
+        change = SegmentsPublished(
+            topic_id=UUID(publication.topic_id),
+            partition=publication.partition,
+            store=publication.store,
+            incarnation=publication.incarnation,
+            lease=publication.lease,
+            generation=publication.generation,
+            lineage=publication.lineage,
+            removed=tuple(publication.removed),
+            added=tuple(AddedSegment(**messages.plain(segment)) for segment in publication.added),
+            grant=Granted(*publication.grant),
+            mcco=publication.mcco,
+            mxfo=publication.mxfo,
+            at_ms=self._grace_ms(),
+        )
+        try:
+            await self._commits.submit(Upkeep(change, self._plane))
+        except CommitRefused as refusal:
+            return Published(refused=str(refusal))
+        return Published(refused=None)
+
+    def _read_views(self, wanted: ViewsWanted) -> Views:
+        views: list[ReplicaView] = []
+        extents = 0
+        for key, topic in self._replicas_on(wanted.store, wanted.after):
+            try:
+                view = self._view(wanted, topic, key)
+            except UnknownTopicOrPartition:
+                continue
+            if view is None:
+                continue
+            views.append(view)
+            extents += len(view.extents)
+            if len(views) == VIEWS_MAX or extents >= EXTENTS_PER_VIEW_MAX:
+                return Views(views=views, next=(key.topic_id.hex, key.partition))
+        return Views(views=views, next=None)
+
+    def _replicas_on(self, store: int, after: Key | None) -> Iterator[tuple[PartitionKey, Topic]]:
+        for topic in sorted(self._catalog.all(), key=lambda topic: topic.topic_id.hex):
+            for number, partition in enumerate(topic.partitions):
+                if store in partition.replicas and (after is None or (topic.topic_id.hex, number) > after):
+                    yield PartitionKey(topic.topic_id, number), topic
+
+    def _view(self, wanted: ViewsWanted, topic: Topic, key: PartitionKey) -> ReplicaView | None:
+        """The replica, unless it is plain that there is nothing to do."""
+        removal = self._plane.find_removal(*key)
+        manifest = next((one for one in removal.replicas if one.store == wanted.store), None)
+        if manifest is None:
+            return None
+        bounds = self._plane.find_bounds(*key)
+        segments = tuple(self._plane.find_segments(*key, wanted.store))
+        compacts = is_compacted(topic)
+        is_settled = min(bounds.last_stable, manifest.held_to) <= manifest.settled_to
+        if is_settled and not (compacts and _may_be_due(manifest, segments)):
+            return None
+        return ReplicaView(
+            store=wanted.store,
+            directory=self._directories[wanted.store],
+            lease=wanted.lease,
+            topic=topic.name,
+            topic_id=key.topic_id.hex,
+            partition=key.partition,
+            bounds=bounds,
+            compacts=compacts,
+            config=compaction_config(topic),
+            segment_bytes_max=segment_bytes(topic),
+            manifest=manifest,
+            removal=removal,
+            segments=segments,
+            extents=tuple(self._extents(key, manifest, bounds)),
+            peers=self._peers(key, removal, manifest),
+            tail_journal=self._tail_journal(wanted.store),
+            wall_ms=self._wall_ms(),
+            grace_ms=self._grace_ms(),
+        )
+
+    def _tail_journal(self, store: int) -> int:
+        checkpoint = self._plane.find_checkpoint(store)
+        return checkpoint.end.journal if checkpoint else 0
+
+    def _peers(
+        self, key: PartitionKey, removal: PartitionRemoval, manifest: ReplicaManifest
+    ) -> tuple[PeerView, ...]:
+        if manifest.joined_from is None:
+            return ()
+        return tuple(
+            PeerView(
+                store=peer.store,
+                directory=self._directories[peer.store],
+                segments=tuple(self._plane.find_segments(*key, peer.store, manifest.held_to)),
+            )
+            for peer in removal.replicas
+            if peer.store in self._catalog.in_sync and peer.joined_from is None
+        )
+
+    def _extents(
+        self, key: PartitionKey, manifest: ReplicaManifest, bounds: LogBounds
+    ) -> Iterator[Extent]:
+        """From the end of the segments on; a replica that lacks some needs those that are not decided, too."""
+        offset, end, found = max(manifest.settled_to, bounds.start), bounds.last_stable, 0
+        if manifest.joined_from is not None:
+            end = max(end, manifest.joined_from)
+        while offset < end and found < EXTENTS_PER_VIEW_MAX:
+            _, extents = self._plane.find_extents(*key, offset, PAGE_BYTES_MAX)
+            if not extents:
+                return
+            yield from extents
+            found += len(extents)
+            offset = extents[-1].last + 1
+
+
+def _may_be_due(manifest: ReplicaManifest, segments: Sequence[Segment]) -> bool:
+    has_tombstones = any(segment.first_tombstone >= 0 for segment in segments)
+    mcco = manifest.cleaned.mcco
+    return has_tombstones or (not isinstance(mcco, Unreported) and mcco < manifest.settled_to)

@@ -1,0 +1,27 @@
+"""`holdfast keeper`: upkeep by hand, and the process that `holdfast up` starts for it."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli import logs
+from holdfast.cli.data_option import data_option
+
+
+@click.group()
+def keeper() -> None:
+    """Settle and compact the stores, let what was away catch up, give space back."""
+
+
+@keeper.command()
+@data_option("The directory of the stores; beside a running `holdfast up` or alone.")
+@click.option("--once", is_flag=True, help="One round over all stores, then leave.")
+@click.option("--idle-seconds", type=float, hidden=True, help="Leave when nothing was due for so long.")
+@click.option("--master", metavar="URL", help="Spark master for large rounds.  [default: local[*]]")
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
+def run(data: Path, once: bool, idle_seconds: float | None, master: str | None, log_format: str) -> None:
+    """Run rounds of upkeep. Safe beside another keeper: a store has one at a time, and this one waits."""
+    from holdfast.cli.keeper_run import KeeperRun
+
+    logs.set_up(log_format)
+    KeeperRun(data, once=once, idle_seconds=idle_seconds, master=master).run()

@@ -1,0 +1,161 @@
+"""Runs rounds of upkeep: finds the desk to ask, chooses where rewrites run, shows how far they are."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.admin.client import ADDRESS_FILE, find_address, post_json
+from holdfast.agent.cluster import Cluster
+from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.settings import Settings
+from holdfast.cli.progress import RoundProgress
+from holdfast.errors import ConnectionFailed, HoldfastError
+from holdfast.keeper import messages
+from holdfast.keeper.gateway import Ask, Gateway
+from holdfast.keeper.round import Round, RoundReport
+from holdfast.keeper.runner import InProcessRunner, Runner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+RENEW_SECONDS = 10.0
+"""Well below the time for which a lease is good."""
+
+
+class KeeperRun:
+    """Rounds until told to stop, or until nothing has been due for a while."""
+
+    def __init__(self, data: Path, *, once: bool, idle_seconds: float | None, master: str | None) -> None:
+        self._data = data
+        self._once = once
+        self._idle_seconds = idle_seconds
+        self._master = master
+        self._session: SparkSession | None = None
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Until SIGTERM or ^C, or once."""
+        signal.signal(signal.SIGTERM, self._leave)
+        with _find_desk(self._data) as ask:
+            gateway = Gateway(ask, holder=f"keeper {os.getpid()}")
+            try:
+                self._run(gateway)
+            except ConnectionFailed as failure:
+                logger.info("no more upkeep: %s", failure)
+            finally:
+                self._stop_session()
+
+    def _run(self, gateway: Gateway) -> None:
+        idle_since = time.monotonic()
+        while not self._stop.is_set():
+            report = self._run_round(gateway)
+            if self._once:
+                return
+            if report.rewrites:
+                idle_since = time.monotonic()
+                continue
+            idle_seconds = time.monotonic() - idle_since
+            if self._idle_seconds is not None and idle_seconds >= self._idle_seconds:
+                return
+            self._stop.wait(gateway.find_limits().round_seconds)
+
+    def _run_round(self, gateway: Gateway) -> RoundReport:
+        with RoundProgress() as progress:
+            a_round = Round(
+                gateway, self._choose_runner(gateway), waits=self._once, on_progress=progress.advance
+            )
+            with _renewed(gateway, a_round):
+                return a_round.run()
+
+    def _choose_runner(self, gateway: Gateway) -> Callable[[int], Runner]:
+        limits = gateway.find_limits()
+
+        def choose(size_bytes: int) -> Runner:
+            if size_bytes < limits.spark_bytes_min:
+                return InProcessRunner()
+            from holdfast.spark.rewrites import SparkRunner
+            from holdfast.spark.session import spark_session
+
+            if self._session is None:
+                self._session = spark_session("holdfast keeper", master=self._master or "local[*]")
+            return SparkRunner(self._session)
+
+        return choose
+
+    def _stop_session(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+            self._session = None
+
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        self._stop.set()
+        sys.exit(0)
+
+
+@contextlib.contextmanager
+def _renewed(gateway: Gateway, a_round: Round) -> Iterator[None]:
+    """A rewrite may take longer than a lease is good for: go on holding it."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(RENEW_SECONDS):
+            for store in list(a_round.leased):
+                with contextlib.suppress(HoldfastError):
+                    gateway.lease(store)
+
+    thread = threading.Thread(target=renew, name="renew", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _find_desk(data: Path) -> Iterator[Ask]:
+    """The desk of the process that serves the directory; if there is none, one of our own."""
+    if (data / ADDRESS_FILE).exists():
+        with contextlib.suppress(ConnectionFailed):
+            address = find_address(data)
+            post_json(address, "/keeper", {"question": "stores"})
+            yield lambda question, about: post_json(address, "/keeper", {"question": question, **about})
+            return
+    yield from _open_desk(data)
+
+
+def _open_desk(data: Path) -> Iterator[Ask]:
+    directory = DataDirectory(data)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="desk", daemon=True)
+    thread.start()
+
+    async def open_cluster() -> Cluster:
+        return Cluster(Settings(data=data), directory)
+
+    def wait_for(coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    try:
+        cluster = wait_for(open_cluster())
+        try:
+            questions = cluster.desk.questions
+            yield lambda question, about: messages.plain(wait_for(questions[question](about)))
+        finally:
+            wait_for(cluster.close())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+        directory.close()

@@ -1,0 +1,66 @@
+"""The keeper's way to the control plane: questions and answers in JSON, over whatever carries them.
+
+Beside a running `holdfast up` that is its admin service; without one the keeper opens the directory itself and
+asks the same desk directly.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.keeper import messages
+from holdfast.keeper.messages import (
+    Leased,
+    LeaseWanted,
+    Publication,
+    Published,
+    StoreInfo,
+    Stores,
+    Views,
+    ViewsWanted,
+)
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.plan import ReplicaView
+
+Ask = Callable[[str, dict[str, Any]], Any]
+"""Ask the desk: the name of the question, what it is about, and the answer, all plain JSON documents."""
+
+
+class Gateway:
+    """One method per question that the desk answers (`agent/desk.py`)."""
+
+    def __init__(self, ask: Ask, *, holder: str) -> None:
+        self._ask = ask
+        self._holder = holder
+
+    def list_stores(self) -> list[StoreInfo]:
+        """All stores, in order."""
+        return messages.convert(self._ask("stores", {}), Stores).stores
+
+    def find_limits(self) -> KeeperLimits:
+        """The bounds on rewrites that are set for this log."""
+        return messages.convert(self._ask("limits", {}), KeeperLimits)
+
+    def lease(self, store: int) -> int | None:
+        """The right to rewrite a store, taken or held on to; None while another keeper has it."""
+        wanted = LeaseWanted(store=store, holder=self._holder)
+        return messages.convert(self._ask("lease", messages.plain(wanted)), Leased).lease
+
+    def release(self, store: int) -> None:
+        """Let others have the store."""
+        self._ask("release", messages.plain(LeaseWanted(store=store, holder=self._holder)))
+
+    def list_views(self, store: int, lease: int) -> Iterator[ReplicaView]:
+        """The replicas of a store that may have something due."""
+        after = None
+        while True:
+            wanted = ViewsWanted(store=store, lease=lease, after=after)
+            page = messages.convert(self._ask("views", messages.plain(wanted)), Views)
+            yield from page.views
+            after = page.next
+            if after is None:
+                return
+
+    def publish(self, publication: Publication) -> str | None:
+        """Have a rewrite take effect; why it did not, if it did not."""
+        answer = self._ask("publish", messages.plain(publication))
+        return messages.convert(answer, Published).refused

@@ -1,0 +1,21 @@
+"""When a rewrite is worth it, and how large it may become."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeeperLimits:
+    """Bounds on rewrites."""
+
+    settle_bytes_min: int = 64 * 1024 * 1024
+    """Decided bytes in the journals that are worth a segment of their own."""
+    settle_ms_max: int = 300_000
+    """How long decided records stay in the journals, however few they are, by their own timestamps."""
+    segment_bytes_max: int = 256 * 1024 * 1024
+    """The largest segment; a topic's segment.bytes may ask for less."""
+    map_bytes_max: int = 512 * 1024 * 1024
+    """Memory for the keys of one rewrite; with too little of it the log is gone through several times."""
+    spark_bytes_min: int = 256 * 1024 * 1024
+    """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
+    round_seconds: float = 15.0
+    """How often to look for what is due."""

@@ -1,0 +1,100 @@
+"""What a keeper and an agent tell each other, as JSON: typed at both ends, the same in process and over HTTP."""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.control.replicas import StorePhase
+from holdfast.keeper.plan import ReplicaView
+from holdfast.keeper.work import NewSegment
+
+Message = TypeVar("Message")
+
+Key = tuple[str, int]
+"""Topic id in hex, and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreInfo:
+    """A store as a keeper finds it."""
+
+    store: int
+    directory: str
+    phase: StorePhase
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """All stores, in order."""
+
+    stores: list[StoreInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseWanted:
+    """`holder` asks for a store, or goes on holding it."""
+
+    store: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased:
+    """The right to rewrite a store: a later lease ends it. None while somebody else has it."""
+
+    lease: int | None
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewsWanted:
+    """The replicas of a store that may have something due, after the one named."""
+
+    store: int
+    lease: int
+    after: Key | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """Some of them, and where to go on; None after the last."""
+
+    views: list[ReplicaView]
+    next: Key | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A rewrite that is done: see the change `segments` in docs/formats.md."""
+
+    topic_id: str
+    partition: int
+    store: int
+    incarnation: int
+    lease: int
+    generation: int
+    lineage: int
+    removed: list[str]
+    added: list[NewSegment]
+    grant: list[int]
+    mcco: int
+    mxfo: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What became of a publication; `refused` says why it was not taken."""
+
+    refused: str | None
+
+
+def plain(message: object) -> Any:
+    """As a JSON document."""
+    return msgspec.to_builtins(message)
+
+
+def convert(document: Any, kind: type[Message]) -> Message:
+    """What `plain` made a document of; msgspec.ValidationError if it is none of its kind."""
+    return msgspec.convert(document, kind, strict=False)

@@ -1,0 +1,123 @@
+"""The segments that one rewrite leaves: rolled by size, each covering its range of offsets without a hole."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.keeper.work import NewSegment
+from holdfast.records.kernel.keys import survey
+from holdfast.records.kernel.load import as_octets, index
+from holdfast.store.segment import SegmentWriter, segment_file
+from holdfast.store.segment_index import INDEX_BYTES
+
+NONE = -1
+"""No tombstone, or no time."""
+
+
+@dataclass(slots=True)
+class _Current:
+    """The segment that is being written."""
+
+    writer: SegmentWriter
+    first: int
+    length_bytes: int = 0
+    records: int = 0
+    first_timestamp: int = NONE
+    max_timestamp: int = NONE
+    first_tombstone: int = NONE
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentRun:
+    """Takes batches in the order of offsets; `finish` makes the last segment durable and tells of all."""
+
+    directory: Path
+    topic_id: UUID
+    partition: int
+    lease: int
+    segment_bytes_max: int
+    surveys: bool
+    """Whether to look for tombstones; in a log that is not compacted nobody asks for them."""
+    _start: int = 0
+    """The first offset that no segment covers yet."""
+    _current: _Current | None = None
+    _added: list[NewSegment] = field(default_factory=list)
+
+    def begin(self, first: int) -> None:
+        """The run covers offsets from here on."""
+        self._start = first
+
+    def append(self, batches: memoryview) -> None:
+        """Whole batches as they are to be stored."""
+        table = index(as_octets(batches))
+        if not len(table):
+            return
+        current = self._current
+        if current is not None and current.length_bytes + len(batches) > self.segment_bytes_max:
+            self._close(int(table["base_offset"][0]))
+            current = None
+        if current is None:
+            current = self._current = self._open()
+        current.writer.append(batches, list(_entries(table, current.max_timestamp)))
+        current.length_bytes += len(batches)
+        current.records += int(table["record_count"].sum(dtype=np.int64))
+        if current.first_timestamp == NONE:
+            current.first_timestamp = int(table["max_timestamp"][0])
+        current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
+        if self.surveys and current.first_tombstone == NONE:
+            found = survey(batches)
+            tombstones = found.offsets[found.is_tombstone]
+            current.first_tombstone = int(tombstones[0]) if len(tombstones) else NONE
+
+    def leave(self, first: int, end: int) -> None:
+        """A segment that stays as it is covers [first, end)."""
+        self._close(first)
+        self._start = end
+
+    def finish(self, end: int) -> tuple[NewSegment, ...]:
+        """The run covers offsets up to `end`; all its segments are durable then."""
+        self._close(end)
+        return tuple(self._added)
+
+    def abandon(self) -> None:
+        """The run failed: take away what can be taken away. What stays is an orphan."""
+        if self._current is not None:
+            self._current.writer.abandon()
+
+    def _open(self) -> _Current:
+        file = segment_file(self.topic_id, self.partition, self._start, self.lease, uuid4().hex)
+        return _Current(SegmentWriter(self.directory, file), self._start)
+
+    def _close(self, end: int) -> None:
+        """The current segment ends at `end`. A range without a record still has a segment, an empty one."""
+        if end == self._start:
+            return
+        current = self._current or self._open()
+        written = current.writer.finish()
+        self._added.append(
+            NewSegment(
+                first=current.first,
+                end=end,
+                file=written.file,
+                length_bytes=written.length_bytes,
+                first_timestamp=current.first_timestamp,
+                max_timestamp=current.max_timestamp,
+                records=current.records,
+                first_tombstone=current.first_tombstone,
+                crc=written.crc,
+            )
+        )
+        self._start = end
+        self._current = None
+
+
+def _entries(table: NDArray[np.void], max_timestamp: int) -> Iterator[tuple[int, int, int]]:
+    """(offset, position, greatest time up to its end) of one batch every INDEX_BYTES."""
+    starts = np.flatnonzero(np.diff(table["position"] // INDEX_BYTES, prepend=-1))
+    times = np.maximum(np.maximum.accumulate(table["max_timestamp"]), max_timestamp)
+    for at in starts:
+        yield int(table["base_offset"][at]), int(table["position"][at]), int(times[at])

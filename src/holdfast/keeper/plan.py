@@ -1,0 +1,277 @@
+"""What is due on one replica of one partition. Pure: the same view gives the same plan.
+
+Two kinds of rewrite. To *settle* is to bring decided extents out of the journals into segments: aborted ones are left
+out, committed ones become plain data. To *compact* is to do that and to keep each key's newest record only, over
+the whole log up to an end; tombstones go as far as the group allows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.control.plane import Extent, LogBounds, is_hidden
+from holdfast.control.replicas import Grant, PartitionRemoval, ReplicaManifest, Segment
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.work import Piece, WorkItem
+from holdfast.rules import survival
+from holdfast.rules.policy import CompactionConfig
+from holdfast.rules.removal import Unreported
+from holdfast.store.carried import batches_path
+from holdfast.store.segment import segment_path
+from holdfast.store.segment_index import index_path
+
+NOT_LIFTED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerView:
+    """Another replica of the same partition: somewhere to copy from."""
+
+    store: int
+    directory: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """All that a plan needs to know, as of one moment."""
+
+    store: int
+    directory: str
+    lease: int
+    topic: str
+    topic_id: str
+    partition: int
+    bounds: LogBounds
+    compacts: bool
+    config: CompactionConfig
+    segment_bytes_max: int
+    manifest: ReplicaManifest
+    removal: PartitionRemoval
+    segments: tuple[Segment, ...]
+    """All that the replica has, in order."""
+    extents: tuple[Extent, ...]
+    """Those that follow the segments, up to the last stable offset, or as many as one pass takes."""
+    peers: tuple[PeerView, ...]
+    """The other replicas that are in sync, for one that is not."""
+    tail_journal: int
+    """The journal that takes the next frame: those below it wait for what is in them to be settled."""
+    wall_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A rewrite and what to say of it when it is done."""
+
+    item: WorkItem
+    grant: Grant
+    mcco: int
+    """How far the replica is cleanly compacted then; NOT_LIFTED after a settle."""
+    mxfo: int
+
+
+def plan(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+    """The rewrite that is due now, if one is."""
+    if not view.compacts:
+        return _settle(view, limits)
+    return _compact(view, limits) or _settle(view, limits)
+
+
+def grant(view: ReplicaView) -> Grant:
+    """What a rewrite made now may forget."""
+    removable = view.removal.removable
+    bounds = survival.forgettable(
+        removable,
+        clean=view.manifest.clean_coverage,
+        covered=view.removal.coverage,
+        now_ms=view.grace_ms,
+        delete_retention_ms=view.config.delete_retention_ms,
+    )
+    return Grant(
+        lineage=view.removal.lineage,
+        mtro=removable.mtro,
+        mxro=removable.mxro,
+        tombstones_end=bounds.tombstones_end,
+    )
+
+
+def settleable(view: ReplicaView) -> tuple[Extent, ...]:
+    """The extents that follow the segments, decided, on this store and without a hole."""
+    end = view.manifest.settled_to
+    stable = min(view.bounds.last_stable, view.manifest.held_to)
+    decided: list[Extent] = []
+    for extent in view.extents:
+        if extent.first > end or extent.last >= stable:
+            break
+        decided.append(extent)
+        end = extent.last + 1
+    return tuple(decided)
+
+
+def _settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+    extents = settleable(view)
+    if not extents or not _is_settle_due(view, extents, limits):
+        return None
+    end = extents[-1].last + 1
+    merged = [] if view.compacts else _small_tail(view.segments, sum(_sizes(extents)), limits)
+    pieces = [*segment_pieces(view.directory, merged, clean_to=0), *_extent_pieces(view, extents)]
+    return Plan(
+        item=make_item(
+            view,
+            limits,
+            pieces,
+            first=merged[0].first if merged else view.manifest.settled_to,
+            end=end,
+            compacts=False,
+            tombstones_end=0,
+        ),
+        grant=grant(view),
+        mcco=NOT_LIFTED,
+        mxfo=end,
+    )
+
+
+def _is_settle_due(view: ReplicaView, extents: tuple[Extent, ...], limits: KeeperLimits) -> bool:
+    place = extents[0].places.get(view.store)
+    return (
+        view.manifest.joined_from is not None
+        or sum(_sizes(extents)) >= limits.settle_bytes_min
+        or view.wall_ms - extents[0].max_timestamp >= limits.settle_ms_max
+        or (place is not None and place.journal < view.tail_journal)
+    )
+
+
+def _compact(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+    allowed = grant(view)
+    first_dirty = view.manifest.cleaned.mcco
+    if isinstance(first_dirty, Unreported):
+        return None
+    segments, extents = _cleanable(view, first_dirty)
+    end = extents[-1].last + 1 if extents else segments[-1].end if segments else first_dirty
+    clean = sum(segment.length_bytes for segment in segments if segment.end <= first_dirty)
+    dirty = [piece for piece in segments if piece.end > first_dirty]
+    dirty_bytes = sum(segment.length_bytes for segment in dirty) + sum(_sizes(extents))
+    ages = [segment.max_timestamp for segment in dirty] + [extent.max_timestamp for extent in extents]
+    is_due = end > first_dirty and survival.is_due(
+        clean=clean,
+        # A log of nothing but aborted records is dirty, too: they are to go.
+        dirty=dirty_bytes or 1,
+        oldest_dirty_ms=ages[0],
+        now_ms=view.wall_ms,
+        config=view.config,
+    )
+    if not is_due and not any(0 <= segment.first_tombstone < allowed.tombstones_end for segment in segments):
+        return None
+    pieces = [
+        *segment_pieces(view.directory, segments, clean_to=first_dirty),
+        *_extent_pieces(view, extents),
+    ]
+    return Plan(
+        item=make_item(
+            view,
+            limits,
+            pieces,
+            first=segments[0].first if segments else view.manifest.settled_to,
+            end=end,
+            compacts=True,
+            tombstones_end=allowed.tombstones_end,
+        ),
+        grant=allowed,
+        mcco=end,
+        mxfo=end,
+    )
+
+
+def _cleanable(view: ReplicaView, first_dirty: int) -> tuple[list[Segment], tuple[Extent, ...]]:
+    """What a pass may touch: up to the first record that has to wait, by the newest time of its piece."""
+    segments: list[Segment] = []
+    for segment in view.segments:
+        if segment.end > first_dirty and survival.is_young(segment.max_timestamp, view.wall_ms, view.config):
+            return segments, ()
+        segments.append(segment)
+    extents: list[Extent] = []
+    for extent in settleable(view):
+        if survival.is_young(extent.max_timestamp, view.wall_ms, view.config):
+            break
+        extents.append(extent)
+    return segments, tuple(extents)
+
+
+def _small_tail(segments: tuple[Segment, ...], size_bytes: int, limits: KeeperLimits) -> list[Segment]:
+    """The last segments that are small beside what comes: rewriting them costs little, and they become fewer.
+
+    Each one is taken only while it is no larger than twice what there is to write anyhow, so a byte is rewritten
+    as often as its segment doubles, not as often as something is settled.
+    """
+    tail: list[Segment] = []
+    for segment in reversed(segments):
+        if segment.length_bytes > 2 * size_bytes or size_bytes > limits.segment_bytes_max // 2:
+            break
+        tail.insert(0, segment)
+        size_bytes += segment.length_bytes
+    return tail
+
+
+def make_item(
+    view: ReplicaView,
+    limits: KeeperLimits,
+    pieces: list[Piece],
+    *,
+    first: int,
+    end: int,
+    compacts: bool,
+    tombstones_end: int,
+) -> WorkItem:
+    """The work item for a view's replica."""
+    return WorkItem(
+        store=view.store,
+        topic_id=view.topic_id,
+        partition=view.partition,
+        lease=view.lease,
+        directory=view.directory,
+        pieces=tuple(pieces),
+        first=first,
+        end=end,
+        compacts=compacts,
+        surveys=view.compacts,
+        log_start=view.bounds.start,
+        tombstones_end=tombstones_end,
+        segment_bytes_max=min(view.segment_bytes_max, limits.segment_bytes_max),
+        map_bytes_max=limits.map_bytes_max,
+    )
+
+
+def _sizes(extents: tuple[Extent, ...]) -> Iterator[int]:
+    return (extent.length_bytes for extent in extents if not is_hidden(extent))
+
+
+def segment_pieces(directory: str, segments: Sequence[Segment], *, clean_to: int) -> Iterator[Piece]:
+    """Whole segments of the store in `directory`."""
+    for segment in segments:
+        path = segment_path(Path(directory), segment.file)
+        yield Piece(
+            path=str(path),
+            position=0,
+            length_bytes=segment.length_bytes,
+            first=segment.first,
+            end=segment.end,
+            is_clean=segment.end <= clean_to,
+            index=str(index_path(path)),
+            file=segment.file,
+        )
+
+
+def _extent_pieces(view: ReplicaView, extents: tuple[Extent, ...]) -> Iterator[Piece]:
+    for extent in extents:
+        if is_hidden(extent):
+            continue
+        place = extent.places[view.store]
+        yield Piece(
+            path=str(batches_path(Path(view.directory), place)),
+            position=place.position,
+            length_bytes=extent.length_bytes,
+            first=extent.first,
+            end=extent.last + 1,
+            is_clean=False,
+        )
