@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from bench.report import compare, publish
 from holdfast.agent.committer import Committer
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic
 from holdfast.control.sqlite import SqliteControlPlane

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from holdfast.agent.committer import Committed, Committer
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AllotProducerIds, AppendBatch, CommitGroupOffsets, CreateTopic, Stored
 from holdfast.errors import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.agent.cluster import wall_clock_ms
 from holdfast.agent.expiry import find_log_start
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from tests.agent import requests
 from tests.agent.batches import batch
 from tests.agent.serving import AsyncRawClient, serving

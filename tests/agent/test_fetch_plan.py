@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.agent import fetch_plan
 from holdfast.agent.committer import Committer
 from holdfast.agent.fetch_plan import PartitionData, PartitionReader
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic
 from holdfast.control.sqlite import SqliteControlPlane

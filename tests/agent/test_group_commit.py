@@ -12,7 +12,8 @@ from holdfast.agent import group_commit
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.counters import Counters
 from holdfast.agent.group_commit import GroupCommit
-from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan
 from holdfast.agent.producer_ids import BLOCK_IDS, ProducerIds
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, Write

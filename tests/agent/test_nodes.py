@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.fetch_plan import PartitionReader
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored
 from holdfast.errors import (

@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan, Tail
 from holdfast.agent.topic_plan import KnownTopic, KnownTopics
 from holdfast.agent.transactions.plan import KnownTransactions
 from holdfast.control.memory import MemoryControlPlane

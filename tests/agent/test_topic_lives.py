@@ -10,7 +10,7 @@ import pytest
 from holdfast.agent.committer import Committer
 from holdfast.agent.counters import Counters
 from holdfast.agent.group_commit import GroupCommit
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import (
     AddPartitions,

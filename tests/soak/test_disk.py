@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from holdfast.agent.committer import Committer
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import AppendBatch, CreateTopic
 from holdfast.store.footer import TopicCreated

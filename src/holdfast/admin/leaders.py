@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 from holdfast.admin.http import Refused, Response, json_response
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.writes import MoveLeader
 from holdfast.control.plane import Topic
 from holdfast.errors import ElectionNotNeeded, HoldfastError, UnknownTopicOrPartition

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan, Tail
 from holdfast.agent.recovery import Recovery
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_plan import KnownTopics
@@ -114,7 +115,7 @@ class Committer:
         ]
         for key in ended:
             self._tails.pop(key, None)
-        stable = [PartitionKey(*place) for place in plan.transactions.publish()]
+        stable = plan.transactions.publish()
         if lost:
             answers = [
                 _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
@@ -123,7 +124,7 @@ class Committer:
         moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
         return Committed(
             answers=answers,
-            appended=plan.appended + ended + stable,
+            appended=[*plan.appended, *ended, *stable],
             opened=plan.transactions.opened,
             topics_changed=moved or not plan.topics.is_empty,
             transactions_begun=len(plan.transactions.begun),

@@ -11,7 +11,7 @@ from typing import Protocol
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.topic_config import find_retention
 from holdfast.agent.writes import MoveLogStart
 from holdfast.control.plane import ControlPlane, Extent

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, is_hidden
 from holdfast.control.replicas import Segment
 from holdfast.errors import OffsetOutOfRange, StoreFailed

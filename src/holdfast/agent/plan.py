@@ -3,9 +3,8 @@
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
-from uuid import UUID
 
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.topic_plan import KnownTopics, TopicPlan
 from holdfast.agent.transactions.plan import KnownTransactions, Membership, TransactionPlan
 from holdfast.errors import (
@@ -22,13 +21,6 @@ from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, c
 from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.store.footer import Change, ExtentAppended, LeaderMoved, LogStartMoved, ProducerAdvanced
 from holdfast.store.journal import Buffer
-
-
-class PartitionKey(NamedTuple):
-    """A partition of a topic; sorts, so that a frame's body is in a settled order."""
-
-    topic_id: UUID
-    partition: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +99,7 @@ class CommitPlan:
             self.transactions.check_producer(
                 membership.transactional_id, view.producer_id, view.producer_epoch
             )
-        elif idempotent and self.transactions.has_open(view.producer_id, *key):
+        elif idempotent and self.transactions.has_open(view.producer_id, key):
             raise InvalidTxnState(
                 "the producer has a transaction open here: only what belongs to it may follow"
             )
@@ -203,7 +195,7 @@ class CommitPlan:
 
     def _join(self, membership: Membership, key: PartitionKey) -> int:
         instance = self.transactions.join(membership)
-        self.transactions.note_partition(instance, key.topic_id, key.partition)
+        self.transactions.note_partition(instance, key)
         return instance
 
     def _place(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 
 
 class Waiters:

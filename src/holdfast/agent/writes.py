@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan
 from holdfast.agent.transactions.plan import Membership
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable

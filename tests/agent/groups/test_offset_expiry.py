@@ -12,6 +12,7 @@ import pytest
 from holdfast.agent.agent import Agent
 from holdfast.agent.groups.messages import Join, Joined, Leaver
 from holdfast.agent.groups.offset_expiry import ExpireOffsets
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan
 from holdfast.agent.topic_plan import KnownTopics
 from holdfast.agent.transactions.plan import KnownTransactions
@@ -251,7 +252,7 @@ def planned(
         now_ms=0,
     )
     plan.changes.extend(before)
-    places = frozenset((TOPIC, number) for number in range(old + new))
+    places = frozenset(PartitionKey(TOPIC, number) for number in range(old + new))
     staged_places = {(TOPIC, number) for number in staged}
     write = ExpireOffsets("g", places, 10, forgets_group, lambda group: offsets, lambda group: staged_places)
     answer = write.plan(plan)

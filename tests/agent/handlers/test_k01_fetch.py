@@ -17,7 +17,7 @@ from holdfast.agent.catalog import check_partition
 from holdfast.agent.deferred import Deferred
 from holdfast.agent.fetch_plan import PartitionData
 from holdfast.agent.handlers.k01_fetch import fetch
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Request
 from holdfast.agent.settings import Settings
 from holdfast.control.plane import LogBounds, Partition, Topic

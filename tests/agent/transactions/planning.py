@@ -3,7 +3,8 @@
 from typing import TypeVar
 from uuid import UUID
 
-from holdfast.agent.plan import CommitPlan, PartitionKey, Tail
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan, Tail
 from holdfast.agent.topic_plan import KnownTopics
 from holdfast.agent.transactions.plan import KnownTransactions, Membership
 from holdfast.agent.transactions.writes import EndTransaction, FenceProducer, InitialiseProducer, StageOffsets
@@ -62,7 +63,7 @@ class World:
             instance: self.known.partitions.get(instance, set()) for instance in fresh.open.values()
         }
         assert self.known.by_name.items() >= fresh.by_name.items()
-        return {PartitionKey(*place) for place in stable}
+        return stable
 
     def initialise(
         self, name: str, plan: CommitPlan, claimed: tuple[int, int] | None = None

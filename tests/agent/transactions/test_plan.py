@@ -142,8 +142,8 @@ def test_the_producer_id_rotates_between_two_transactions_of_one_commit(world: W
         TransactionBegun(1, t.producer_id),
         TransactionBegun(2, following.producer_id),
     ]
-    assert not plan.transactions.has_open(t.producer_id, *A)
-    assert plan.transactions.has_open(following.producer_id, *A)
+    assert not plan.transactions.has_open(t.producer_id, A)
+    assert plan.transactions.has_open(following.producer_id, A)
 
 
 @pytest.mark.parametrize("same_commit", [True, False])

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan
 from holdfast.agent.transactions.plan import Membership
 from holdfast.errors import KafkaRefusal
 from holdfast.rules.producer import sequence_after

@@ -14,7 +14,8 @@ import pytest
 
 from holdfast.agent.committer import Committer
 from holdfast.agent.fetch_plan import PartitionReader
-from holdfast.agent.plan import CommitPlan, PartitionKey
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.plan import CommitPlan
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.transactions.coordinator import TransactionCoordinator
 from holdfast.agent.writes import AppendBatch, CreateTopic, Stored, Write

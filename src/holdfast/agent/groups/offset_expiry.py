@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan
 from holdfast.agent.writes import Write
 from holdfast.control.plane import GroupOffset
@@ -14,17 +15,14 @@ from holdfast.store.footer import (
     GroupOffsetStaged,
 )
 
-Place = tuple[UUID, int]
-"""Topic and partition of a position."""
-
 Reads = Callable[[str], bool]
 """Whether a group reads a topic, for all that is known."""
 
 
-def find_expired(offsets: Iterable[GroupOffset], *, before_ms: int, reads: Reads) -> frozenset[Place]:
+def find_expired(offsets: Iterable[GroupOffset], *, before_ms: int, reads: Reads) -> frozenset[PartitionKey]:
     """Positions that were committed at the time or before, in topics that nobody in the group reads."""
     return frozenset(
-        (offset.topic_id, offset.partition)
+        PartitionKey(offset.topic_id, offset.partition)
         for offset in offsets
         if offset.committed_ms <= before_ms and not reads(offset.topic)
     )
@@ -39,11 +37,11 @@ class ExpireOffsets(Write):
     """
 
     group: str
-    places: frozenset[Place]
+    places: frozenset[PartitionKey]
     before_ms: int
     forgets_group: bool
     find_offsets: Callable[[str], Sequence[GroupOffset]]
-    find_staged: Callable[[str], set[Place]]
+    find_staged: Callable[[str], set[tuple[UUID, int]]]
 
     def plan(self, plan: CommitPlan) -> bool:
         """Whether the group is forgotten."""
@@ -57,10 +55,11 @@ class ExpireOffsets(Write):
         plan.changes.extend(GroupOffsetDeleted(self.group, *place) for place in expired)
         return False
 
-    def _held(self, plan: CommitPlan) -> set[Place]:
+    def _held(self, plan: CommitPlan) -> set[PartitionKey]:
         """What stays whatever its age: positions of this very frame, and those that a transaction has staged."""
-        return self.find_staged(self.group) | {
-            (change.topic_id, change.partition)
+        staged = {PartitionKey(*place) for place in self.find_staged(self.group)}
+        return staged | {
+            PartitionKey(change.topic_id, change.partition)
             for change in plan.changes
             if isinstance(change, GroupOffsetCommitted | GroupOffsetStaged) and change.group == self.group
         }

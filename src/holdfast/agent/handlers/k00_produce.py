@@ -19,7 +19,7 @@ from uuid import UUID
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.deferred import Deferred, Outcome
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
 from holdfast.agent.transactions.codes import code_of

@@ -22,7 +22,7 @@ from uuid import UUID
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_leader_epoch
 from holdfast.agent.fetch_plan import PartitionData
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.wire import Reader, Writer
 from holdfast.errors import FetchSessionIdNotFound, HoldfastError, InvalidRequest

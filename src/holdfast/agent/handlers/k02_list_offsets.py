@@ -15,7 +15,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_leader_epoch
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
 from holdfast.control.replicas import Segment

@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.agent.writes import MoveLogStart
 from holdfast.errors import HoldfastError, OffsetOutOfRange

@@ -17,6 +17,7 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTx
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
 from holdfast.agent.deferred import Deferred
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Handler, Payload, Request, by_message, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
 from holdfast.agent.wire import Reader, Writer
@@ -127,7 +128,7 @@ def _add(
         try:
             topic = agent.catalog.get(name)
             check_partition(topic, partition)
-            places.append((topic.topic_id, partition))
+            places.append(PartitionKey(topic.topic_id, partition))
         except HoldfastError as refusal:
             codes[name, partition] = refusal.kafka_code
     if codes:

@@ -13,7 +13,7 @@ from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.agent.writes import MoveLeader
 from holdfast.errors import EligibleLeadersNotAvailable, HoldfastError

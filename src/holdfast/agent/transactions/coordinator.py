@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
-from uuid import UUID
 
 from holdfast.agent.alarm import Alarm
 from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.transactions.opening import Opening
-from holdfast.agent.transactions.plan import Membership, check_writer
+from holdfast.agent.transactions.plan import Membership, check_writer, find_partitions
 from holdfast.agent.transactions.writes import EndTransaction, FenceProducer, InitialiseProducer, StageOffsets
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
@@ -36,8 +36,6 @@ from holdfast.store.footer import GroupOffsetCommitted
 
 logger = logging.getLogger(__name__)
 
-Place = tuple[UUID, int]
-
 
 class TransactionDescription(NamedTuple):
     """A transactional id as people see it: a transaction that was only announced is under way, too."""
@@ -46,7 +44,7 @@ class TransactionDescription(NamedTuple):
     phase: Phase
     started_ms: int
     """The wall clock when the transaction began that is open, or was last; -1 if there was none."""
-    partitions: frozenset[Place]
+    partitions: frozenset[PartitionKey]
 
 
 class OpenTransaction(NamedTuple):
@@ -115,7 +113,7 @@ class TransactionCoordinator:
         epoch: int,
         *,
         session: int,
-        partitions: Iterable[Place] = (),
+        partitions: Iterable[PartitionKey] = (),
         groups: Iterable[str] = (),
     ) -> None:
         """Take partitions and groups into the producer's transaction, which begins with that if need be."""
@@ -131,7 +129,7 @@ class TransactionCoordinator:
         opening.partitions.update(partitions)
         opening.groups.update(groups)
 
-    def has_partition(self, transactional_id: str, producer_id: int, epoch: int, place: Place) -> bool:
+    def has_partition(self, transactional_id: str, producer_id: int, epoch: int, place: PartitionKey) -> bool:
         """Whether the partition belongs to the producer's present transaction; raises as `announce` does."""
         state = rules.check_producer(
             self._plane.find_transactional_id(transactional_id), producer_id=producer_id, epoch=epoch
@@ -146,7 +144,7 @@ class TransactionCoordinator:
         epoch: int,
         *,
         implicit: bool,
-        place: Place | None = None,
+        place: PartitionKey | None = None,
         group: str | None = None,
     ) -> Membership:
         """What a batch for a partition, or positions of a group, have to show when they are committed.
@@ -244,8 +242,7 @@ class TransactionCoordinator:
         announced = opening is not None and opening.is_announced and opening.turn == state.turn
         if opening is None or not (announced or state.phase is Phase.ONGOING):
             return TransactionDescription(state, state.phase, state.started_ms, frozenset())
-        written = self._plane.find_instance_partitions(state.instance)
-        partitions = opening.partitions | {(topic_id, partition) for topic_id, partition, _ in written}
+        partitions = opening.partitions | find_partitions(self._plane, state.instance)
         # The same time before and after a restart, as soon as something is durable.
         started_ms = state.started_ms if state.phase is Phase.ONGOING else opening.started_ms
         return TransactionDescription(state, Phase.ONGOING, started_ms, frozenset(partitions))

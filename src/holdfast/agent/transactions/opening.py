@@ -1,7 +1,8 @@
 """What a coordinator remembers of a transaction under way, and may forget: nothing here is durable."""
 
 from dataclasses import dataclass, field
-from uuid import UUID
+
+from holdfast.agent.partition_key import PartitionKey
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,5 +21,5 @@ class Opening:
     is_begun: bool = False
     """Whether something of it is durable."""
     is_ending: bool = False
-    partitions: set[tuple[UUID, int]] = field(default_factory=set)
+    partitions: set[PartitionKey] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)

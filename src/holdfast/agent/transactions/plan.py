@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from typing import NamedTuple
-from uuid import UUID
 
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import InvalidProducerEpoch, ProducerFenced, TransactionAbortable
 from holdfast.rules import transactional_id as rules
@@ -24,15 +24,20 @@ class Membership(NamedTuple):
     turn: int | None
 
 
-Partitions = set[tuple[UUID, int]]
-
-
 def check_writer(state: TransactionalId | None, *, producer_id: int, epoch: int) -> TransactionalId:
     """The state, if the producer owns the id; one that writes data hears of its epoch, as in Kafka."""
     try:
         return rules.check_producer(state, producer_id=producer_id, epoch=epoch)
     except ProducerFenced as refusal:
         raise InvalidProducerEpoch(str(refusal)) from refusal
+
+
+def find_partitions(plane: ControlPlane, instance: int) -> set[PartitionKey]:
+    """Where an instance has data."""
+    return {
+        PartitionKey(topic_id, partition)
+        for topic_id, partition, _ in plane.find_instance_partitions(instance)
+    }
 
 
 class KnownTransactions:
@@ -47,12 +52,7 @@ class KnownTransactions:
         }
         self.open = {state.producer_id: state.instance for state in self.by_name.values()}
         """Open instances by producer id."""
-        self.partitions: dict[int, Partitions] = {
-            instance: {
-                (topic_id, partition) for topic_id, partition, _ in plane.find_instance_partitions(instance)
-            }
-            for instance in self.open.values()
-        }
+        self.partitions = {instance: find_partitions(plane, instance) for instance in self.open.values()}
         """Where each open instance has data."""
         self.next_instance = plane.find_next_instance()
 
@@ -79,7 +79,7 @@ class TransactionPlan:
         self._now_ms = now_ms
         self._next_instance = known.next_instance
         self._changed: dict[str, TransactionalId] = {}
-        self._joined: dict[int, Partitions] = {}
+        self._joined: dict[int, set[PartitionKey]] = {}
         self._begun_by: set[str] = set()
         # Producer id → instance, and the other way round.
         self._open: dict[int, int] = {}
@@ -116,17 +116,16 @@ class TransactionPlan:
         self.begun.append(TransactionBegun(instance, state.producer_id))
         return instance
 
-    def note_partition(self, instance: int, topic_id: UUID, partition: int) -> None:
+    def note_partition(self, instance: int, key: PartitionKey) -> None:
         """The instance has data there."""
-        self._joined.setdefault(instance, set()).add((topic_id, partition))
+        self._joined.setdefault(instance, set()).add(key)
 
-    def has_open(self, producer_id: int, topic_id: UUID, partition: int) -> bool:
+    def has_open(self, producer_id: int, key: PartitionKey) -> bool:
         """Whether the producer has an open transaction with data in the partition."""
         instance = self._open.get(producer_id) or self._known.open.get(producer_id)
         if instance is None or instance in self._ended:
             return False
-        place = (topic_id, partition)
-        return place in self._joined.get(instance, ()) or place in self._known.partitions.get(instance, ())
+        return key in self._joined.get(instance, ()) or key in self._known.partitions.get(instance, ())
 
     def change(
         self,
@@ -155,7 +154,7 @@ class TransactionPlan:
         """Each changed id as the plan leaves it."""
         return [_set(name, self._known.find(name), state) for name, state in self._changed.items()]
 
-    def publish(self) -> Partitions:
+    def publish(self) -> set[PartitionKey]:
         """The commit has succeeded; the partitions whose last stable offset may have moved."""
         known = self._known
         known.next_instance = self._next_instance
@@ -163,7 +162,7 @@ class TransactionPlan:
         known.open.update(self._open)
         for instance, partitions in self._joined.items():
             known.partitions.setdefault(instance, set()).update(partitions)
-        stable: Partitions = set()
+        stable: set[PartitionKey] = set()
         for instance, producer_id in self._ended.items():
             stable |= known.partitions.pop(instance, set())
             if known.open.get(producer_id) == instance:
