@@ -174,6 +174,16 @@ def test_unrecorded_frame_is_replayed_before_the_next_commit(node: Node) -> None
     assert first_offsets(node.append(one)) == [0], "the retry must find what the failed commit left"
 
 
+def test_a_replay_is_told_once(node: Node) -> None:
+    """By the commit that made it: whatever there is may be new. The next one tells of itself again."""
+    node.plane.fail_applies = 1
+    node.append(batch(b"a"))
+    told = node.committer.commit([AllotProducerIds(1001)])
+    assert (told.topics_changed, told.appended) == (True, [KEY])
+    after = node.committer.commit([AllotProducerIds(2001)])
+    assert (after.topics_changed, after.appended) == (False, [])
+
+
 def test_replay_that_fails_is_tried_again(node: Node) -> None:
     """While the control plane is down every commit is refused and none is numbered over another."""
     node.plane.fail_applies = 3

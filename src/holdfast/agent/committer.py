@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan, Tail
@@ -28,11 +28,11 @@ class Committed:
 
     answers: list[object]
     appended: list[PartitionKey]
-    """Those that grew, became stable further on, or went."""
+    """Those that grew, became stable further on, or went; after a replay, all that there are."""
     opened: Mapping[str, TransactionalId] = field(default_factory=dict)
-    """Transactional ids that have begun a transaction, by name."""
+    """Transactional ids that have begun a transaction, by name; after a replay, all that have one open."""
     topics_changed: bool = False
-    """Whether there are other topics now, or other configs, partitions or leaders."""
+    """Whether there are other topics now, or other configs, partitions or leaders; after a replay, for all we know."""
     transactions_begun: int = 0
     transactions_committed: int = 0
     transactions_aborted: int = 0
@@ -52,6 +52,8 @@ class Committer:
         self._next_frame = 0
         self._is_current = False
         self._is_failing = False
+        # Whether frames were replayed since anybody was told of what is there.
+        self._has_replayed = False
 
     @property
     def last_frame(self) -> int:
@@ -68,8 +70,9 @@ class Committer:
         self._tails = {}
         self._topics = KnownTopics.of(self._plane.list_topics())
         self._transactions = KnownTransactions(self._plane)
-        self._is_current = True
+        # Current only when the leaders have moved, too: if that fails, the next commit begins with it.
         self._depose(frozenset(self._stores.by_number) - self._in_sync)
+        self._is_current = True
         return replayed
 
     def commit(self, writes: Sequence[Write]) -> Committed:
@@ -77,17 +80,29 @@ class Committer:
         try:
             if not self._is_current:
                 self.recover()
+                self._has_replayed = True
             committed = self._commit(writes)
         except (StoreFailed, CommitRefused) as failure:
             if not self._is_failing:
                 self._is_failing = True
                 logger.error("writes are refused until this is mended: %s", failure)
             error = StorageUnavailable(str(failure))
-            return Committed(answers=[error] * len(writes), appended=[])
-        if self._is_failing:
-            self._is_failing = False
-            logger.info("writes are taken again")
-        return committed
+            committed = Committed(answers=[error] * len(writes), appended=[])
+        else:
+            if self._is_failing:
+                self._is_failing = False
+                logger.info("writes are taken again")
+        return self._with_replayed(committed) if self._has_replayed else committed
+
+    def _with_replayed(self, committed: Committed) -> Committed:
+        """Tell what frames may have brought whose writers were told of a failure: nobody else will."""
+        self._has_replayed = False
+        return replace(
+            committed,
+            appended=committed.appended + self._topics.list_partitions(),
+            opened=self._transactions.list_open(),
+            topics_changed=True,
+        )
 
     def _commit(self, writes: Sequence[Write]) -> Committed:
         plan = CommitPlan(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.plane import Topic
 from holdfast.errors import InvalidPartitions, TopicAlreadyExists, UnknownTopicOrPartition
 from holdfast.store.footer import Change, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted
@@ -35,6 +36,14 @@ class KnownTopics:
             count = len(topic.partitions)
             known.put(topic.topic_id, KnownTopic(name=topic.name, partitions=count, configs=topic.configs))
         return known
+
+    def list_partitions(self) -> list[PartitionKey]:
+        """Every partition of every topic."""
+        return [
+            PartitionKey(topic_id, partition)
+            for topic_id, topic in self.by_id.items()
+            for partition in range(topic.partitions)
+        ]
 
     def put(self, topic_id: UUID, topic: KnownTopic) -> None:
         """A topic is new or has changed."""

@@ -250,7 +250,9 @@ class TransactionCoordinator:
     def watch(self, opened: Mapping[str, TransactionalId]) -> None:
         """Transactions have become durable: whatever was forgotten meanwhile, each of them can time out."""
         for name, state in opened.items():
-            self._open(name, state).is_begun = True
+            opening = self._open(name, state)
+            # The control plane may be ahead of what is told here: a newer turn may have been announced already.
+            opening.is_begun = opening.is_begun or opening.turn == state.turn
 
     def stop(self) -> None:
         """Time out nobody any more."""
@@ -290,7 +292,7 @@ class TransactionCoordinator:
 
     def _open(self, transactional_id: str, state: TransactionalId) -> Opening:
         opening = self._openings.get(transactional_id)
-        if opening is None or opening.turn != state.turn:
+        if opening is None or opening.turn < state.turn:
             opening = self._openings[transactional_id] = Opening(
                 turn=state.turn,
                 timeout_ms=state.timeout_ms,

@@ -63,12 +63,14 @@ class KnownTransactions:
             self.by_name[transactional_id] = state
         return state
 
+    def list_open(self) -> dict[str, TransactionalId]:
+        """The ids that have a transaction open, by name."""
+        return {name: state for name, state in self.by_name.items() if state.instance != NO_INSTANCE}
+
     def forget_idle(self) -> None:
         """Keep within bounds."""
         if len(self.by_name) > IDLE_IDS_MAX + len(self.open):
-            self.by_name = {
-                name: state for name, state in self.by_name.items() if state.instance != NO_INSTANCE
-            }
+            self.by_name = self.list_open()
 
 
 class TransactionPlan:
