@@ -12,42 +12,48 @@ from typing import Any
 from kafka.protocol.producer import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.cluster import wall_clock_ms
 from holdfast.agent.groups.messages import Caller
-from holdfast.agent.handlers.k08_offset_commit import Codes, plan_offset
+from holdfast.agent.groups.positions import answer_positions, plan_positions
 from holdfast.agent.registry import serves
 from holdfast.agent.transactions.codes import code_of
-from holdfast.errors import GroupIdNotFound, HoldfastError, IllegalGeneration, InvalidGroupId, InvalidRequest
+from holdfast.agent.transactions.names import check_transactional_id
+from holdfast.errors import GroupIdNotFound, HoldfastError, IllegalGeneration, InvalidGroupId
 from holdfast.store.footer import GroupOffsetCommitted
 
 ABORTABLE_SINCE = 4
 IMPLICIT_SINCE = 5
 
+_Topic: Any = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+
 
 @serves(TxnOffsetCommitRequest, first=0, last=5)
 async def txn_offset_commit(agent: Agent, request: Any) -> Any:
     """Stage all positions that may be staged, in one commit."""
-    codes: Codes = {}
-    offsets: list[GroupOffsetCommitted] = []
-    for place, topic in enumerate(request.topics):
-        for part in topic.partitions:
-            try:
-                offsets.append(plan_offset(agent, request.group_id, topic.name, part))
-                codes[place, part.partition_index] = 0
-            except HoldfastError as refusal:
-                codes[place, part.partition_index] = refusal.kafka_code
+    planned = plan_positions(
+        agent.catalog,
+        request,
+        metadata_bytes_max=agent.settings.offset_metadata_bytes_max,
+        now_ms=wall_clock_ms(),
+    )
+    codes = planned.codes
     try:
-        await _stage(agent, request, offsets)
+        await _stage(agent, request, planned.offsets)
     except HoldfastError as refusal:
-        code = code_of(refusal, abortable=request.API_VERSION >= ABORTABLE_SINCE)
-        codes = {key: known or code for key, known in codes.items()}
-    return _response(request, codes)
+        codes = planned.all_refused(code_of(refusal, abortable=request.API_VERSION >= ABORTABLE_SINCE))
+    return answer_positions(
+        request,
+        codes,
+        response_class=TxnOffsetCommitResponse,
+        topic_class=_Topic,
+        partition_class=_Topic.TxnOffsetCommitResponsePartition,
+    )
 
 
 async def _stage(agent: Agent, request: Any, offsets: list[GroupOffsetCommitted]) -> None:
     if not request.group_id:
         raise InvalidGroupId("a group without a name")
-    if not request.transactional_id:
-        raise InvalidRequest("a transactional id without letters")
+    check_transactional_id(request.transactional_id)
     _check_caller(agent, request)
     if offsets:
         implicit = request.API_VERSION >= IMPLICIT_SINCE
@@ -72,27 +78,3 @@ def _check_caller(agent: Agent, request: Any) -> None:
         agent.groups.check_commit(request.group_id, caller, transactional=True)
     except GroupIdNotFound as refusal:
         raise IllegalGeneration(str(refusal)) from refusal
-
-
-def _response(request: Any, codes: Codes) -> Any:
-    version: int = request.API_VERSION
-    topic_class: Any = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-    return TxnOffsetCommitResponse(
-        throttle_time_ms=0,
-        topics=[
-            topic_class(
-                name=topic.name,
-                partitions=[
-                    topic_class.TxnOffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=codes[place, part.partition_index],
-                        version=version,
-                    )
-                    for part in topic.partitions
-                ],
-                version=version,
-            )
-            for place, topic in enumerate(request.topics)
-        ],
-        version=version,
-    )

@@ -11,6 +11,7 @@ from typing import Any
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.coordinator_codes import coordinator_code_of
 from holdfast.agent.registry import serves
 from holdfast.errors import HoldfastError
 
@@ -25,7 +26,7 @@ async def delete_groups(agent: Agent, request: Any) -> Any:
         try:
             await agent.groups.delete(group_id)
         except HoldfastError as refusal:
-            code = refusal.kafka_code
+            code = coordinator_code_of(refusal)
         results.append(
             DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code, version=version)
         )

@@ -13,6 +13,7 @@ from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.catalog import check_partition
+from holdfast.agent.coordinator_codes import coordinator_code_of
 from holdfast.agent.registry import serves
 from holdfast.errors import GroupSubscribedToTopic, HoldfastError, KafkaRefusal
 from holdfast.store.footer import GroupOffsetDeleted
@@ -36,7 +37,8 @@ async def offset_delete(agent: Agent, request: Any) -> Any:
         if offsets:
             await agent.groups.delete_offsets(offsets)
     except HoldfastError as refusal:
-        return OffsetDeleteResponse(error_code=refusal.kafka_code, throttle_time_ms=0, topics=[], version=0)
+        code = coordinator_code_of(refusal)
+        return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=[], version=0)
     return _response(request, codes)
 
 

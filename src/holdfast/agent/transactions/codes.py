@@ -1,12 +1,11 @@
 """How clients of transactions are told of a refusal, which depends on the version that they speak."""
 
+from holdfast.agent.coordinator_codes import coordinator_code_of
 from holdfast.errors import (
-    CoordinatorNotAvailable,
     HoldfastError,
     InvalidProducerEpoch,
     InvalidTxnState,
     ProducerFenced,
-    StorageUnavailable,
     TransactionAbortable,
 )
 
@@ -19,7 +18,4 @@ def code_of(
         return InvalidProducerEpoch.kafka_code
     if isinstance(refusal, TransactionAbortable) and not abortable:
         return InvalidTxnState.kafka_code
-    if isinstance(refusal, StorageUnavailable) and of_coordinator:
-        # Whether it happened is open: clients ask again upon this one, and take a storage error for a failure.
-        return CoordinatorNotAvailable.kafka_code
-    return refusal.kafka_code
+    return coordinator_code_of(refusal) if of_coordinator else refusal.kafka_code
