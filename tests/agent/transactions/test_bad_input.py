@@ -11,10 +11,11 @@ from holdfast.client import transactions
 from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Identity
 from tests.agent.batches import batch
+from tests.agent.raw import DescribeTransactionsRequest
 from tests.agent.transactions.driving import TOPIC, TV1, TV2, Desk, Producer, describe, run
 
 PLACE = TopicPartition(TOPIC, 0)
-BAD_REQUEST, OLD_EPOCH, STRANGER, FENCED, UNKNOWN_PLACE = 42, 47, 49, 90, 3
+BAD_REQUEST, OLD_EPOCH, STRANGER, FENCED, UNKNOWN_PLACE, UNKNOWN_ID = 42, 47, 49, 90, 3, 105
 
 Strangers = dict[str, Identity]
 
@@ -157,14 +158,49 @@ def test_unknown_places_change_nothing(tmp_path: Path, versions: Any) -> None:
     run(tmp_path, scenario)
 
 
-def test_oversized_ids(tmp_path: Path) -> None:
-    """As long as Kafka's strings may be; of a longer one nothing is remembered."""
+def init(who: Identity) -> Any:
+    return transactions.init_producer_id(who, timeout_ms=60_000)
+
+
+def describe_request(who: Identity) -> Any:
+    return DescribeTransactionsRequest(transactional_ids=[who.transactional_id])
+
+
+def code_of(answer: Any) -> int:
+    """The last one that an answer tells."""
+    if hasattr(answer, "transaction_states"):
+        return int(answer.transaction_states[0].error_code)
+    return [verdict.code for verdict in transactions.verdicts(answer)][-1]
+
+
+@pytest.mark.parametrize(
+    ("build", "version", "unknown_code"),
+    [
+        (init, 4, 0),
+        (add, 3, STRANGER),
+        (add_offsets, 4, STRANGER),
+        (commit, 5, STRANGER),
+        (stage, 3, STRANGER),
+        (produce, 12, STRANGER),
+        (describe_request, 0, UNKNOWN_ID),
+    ],
+)
+def test_oversized_ids(
+    tmp_path: Path, build: Callable[[Identity], Any], version: int, unknown_code: int
+) -> None:
+    """As long as Kafka's strings may be; a longer one is told so in every request, and nothing of it is remembered."""
 
     async def scenario(desk: Desk) -> None:
-        assert await Producer(desk.client, "x" * 32_767).init() == 0
+        asker = Producer(desk.client)
+
+        async def code_for(name: str) -> int:
+            who = Identity(transactional_id=name, producer_id=77_777, producer_epoch=0)
+            return code_of(await asker.ask(build(who), version))
+
+        assert [await code_for(name) for name in ("x" * 32_767, "\u00e9" * 16_383)] == [unknown_code] * 2
         before = desk.agent.plane.list_transactional_ids()
         for name in ("x" * 32_768, "\u00e9" * 16_384, "x" * 1_000_000):
-            assert await Producer(desk.client, name).init() == BAD_REQUEST
+            assert await code_for(name) == BAD_REQUEST
         assert desk.agent.plane.list_transactional_ids() == before
 
     run(tmp_path, scenario)

@@ -23,6 +23,7 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.agent.transactions.plan import Membership
 from holdfast.agent.wire import Reader, Writer
 from holdfast.agent.writes import AppendBatch, Stored
@@ -127,10 +128,8 @@ def _join(agent: Agent, request: Request, transactional_id: str | None, write: A
         raise TransactionalIdAuthorizationFailed(
             "a transactional batch in a request without a transactional id"
         )
-    if not transactional_id:
-        raise InvalidRequest("a transactional id without letters")
     return agent.transactions.join(
-        transactional_id,
+        check_transactional_id(transactional_id),
         write.view.producer_id,
         write.view.producer_epoch,
         implicit=request.version >= IMPLICIT_SINCE,

@@ -15,12 +15,10 @@ from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdRespons
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import serves
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.errors import HoldfastError, InvalidRequest
 
 FENCED_SINCE = 4
-
-ID_BYTES_MAX = 2**15 - 1
-"""As long as Kafka lets a string be; the compact lengths of flexible versions alone would allow for megabytes."""
 
 
 @serves(InitProducerIdRequest, first=0, last=5)
@@ -47,10 +45,7 @@ async def _initialise(agent: Agent, request: Any) -> tuple[int, int]:
         raise InvalidRequest("a producer id without an epoch, or an epoch without a producer id")
     if request.transactional_id is None:
         return await agent.producer_ids.allot(), 0
-    if not request.transactional_id:
-        raise InvalidRequest("a transactional id without letters")
-    if len(request.transactional_id.encode()) > ID_BYTES_MAX:
-        raise InvalidRequest(f"a transactional id of more than {ID_BYTES_MAX} bytes")
+    check_transactional_id(request.transactional_id)
     claimed = None if known_id < 0 else (known_id, known_epoch)
     state = await agent.transactions.initialise(
         request.transactional_id, claimed, request.transaction_timeout_ms

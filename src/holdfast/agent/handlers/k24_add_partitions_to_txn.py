@@ -20,6 +20,7 @@ from holdfast.agent.deferred import Deferred
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Handler, Payload, Request, by_message, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.agent.wire import Reader, Writer
 from holdfast.errors import HoldfastError, InvalidRequest, TransactionAbortable
 
@@ -134,8 +135,7 @@ def _add(
     if codes:
         return dict.fromkeys(wanted, OPERATION_NOT_ATTEMPTED) | codes
     try:
-        if not transactional_id:
-            raise InvalidRequest("a transactional id without letters")
+        check_transactional_id(transactional_id)
         transactions = agent.transactions
         if not verify_only:
             transactions.announce(

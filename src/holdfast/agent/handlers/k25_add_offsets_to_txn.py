@@ -13,7 +13,8 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest, AddOffsetsToTxnRespo
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import Request, serves
 from holdfast.agent.transactions.codes import code_of
-from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.agent.transactions.names import check_transactional_id
+from holdfast.errors import HoldfastError
 
 FENCED_SINCE = 2
 
@@ -23,8 +24,7 @@ async def add_offsets_to_txn(agent: Agent, message: Any, request: Request) -> An
     """Take the group into the transaction."""
     code = 0
     try:
-        if not message.transactional_id:
-            raise InvalidRequest("a transactional id without letters")
+        check_transactional_id(message.transactional_id)
         agent.transactions.announce(
             message.transactional_id,
             message.producer_id,

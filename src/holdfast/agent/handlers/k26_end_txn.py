@@ -12,6 +12,7 @@ import struct
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
+from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.agent.wire import Reader
 from holdfast.errors import HoldfastError, InvalidRequest
 
@@ -38,8 +39,7 @@ async def end_txn(agent: Agent, request: Request) -> Payload:
     reader.tags()
     code, next_producer = 0, (-1, -1)
     try:
-        if not transactional_id:
-            raise InvalidRequest("a transactional id without letters")
+        check_transactional_id(transactional_id)
         state = await agent.transactions.end(
             transactional_id,
             producer_id,

@@ -9,7 +9,8 @@ from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactio
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import serves
-from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.agent.transactions.names import check_transactional_id
+from holdfast.errors import HoldfastError
 
 _State: Any = DescribeTransactionsResponse.TransactionState
 
@@ -23,8 +24,7 @@ async def describe_transactions(agent: Agent, request: Any) -> Any:
 
 def _describe(agent: Agent, name: str) -> Any:
     try:
-        if not name:
-            raise InvalidRequest("a transactional id without letters")
+        check_transactional_id(name)
         described = agent.transactions.describe(name)
     except HoldfastError as refusal:
         return _State(
