@@ -13,13 +13,14 @@ from uuid import UUID
 
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
-from holdfast.agent.plan import PartitionKey
+from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.topic_config import compaction_config, is_compacted, segment_bytes
 from holdfast.agent.writes import Upkeep
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, Topic
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
 from holdfast.errors import CommitRefused, UnknownTopicOrPartition
 from holdfast.keeper import messages
+from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
     Key,
     Leased,
@@ -31,7 +32,6 @@ from holdfast.keeper.messages import (
     Views,
     ViewsWanted,
 )
-from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import PeerView, ReplicaView, plan
 from holdfast.rules.removal import Unreported
 from holdfast.store.replica_changes import AddedSegment, Granted, KeeperLeased, SegmentsPublished
@@ -247,9 +247,7 @@ class Desk:
             if peer.store in self._catalog.in_sync and peer.joined_from is None
         )
 
-    def _extents(
-        self, key: PartitionKey, manifest: ReplicaManifest, bounds: LogBounds
-    ) -> Iterator[Extent]:
+    def _extents(self, key: PartitionKey, manifest: ReplicaManifest, bounds: LogBounds) -> Iterator[Extent]:
         """From the end of the segments on; a replica that lacks some needs those that are not decided, too."""
         offset, end, found = max(manifest.settled_to, bounds.start), bounds.last_stable, 0
         if manifest.joined_from is not None:

@@ -11,7 +11,9 @@ SAVE_MS = 10_000
 class Grace:
     """Counts time for the graces of tombstones, and keeps what it has counted in the control plane."""
 
-    def __init__(self, plane: ControlPlane, *, wall_ms: Callable[[], int], monotonic_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, plane: ControlPlane, *, wall_ms: Callable[[], int], monotonic_ms: Callable[[], int]
+    ) -> None:
         self._plane = plane
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.keeper import messages
+from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
     Leased,
     LeaseWanted,
@@ -18,7 +19,6 @@ from holdfast.keeper.messages import (
     Views,
     ViewsWanted,
 )
-from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import ReplicaView
 
 Ask = Callable[[str, dict[str, Any]], Any]
