@@ -27,26 +27,27 @@ class StorePlace:
 
     def __init__(self, implementation: Implementation, path: Path) -> None:
         self._implementation = implementation
-        self._path = path
+        self.path = path
+        """Where the keeper writes segments and carried files."""
         self._opened: list[Store] = []
 
     def open(self) -> Store:
         """The store as a process finds it that has just started."""
-        store = self._implementation.open(self._path)
+        store = self._implementation.open(self.path)
         self._opened.append(store)
         return store
 
     def open_faulty(self) -> FaultyStore:
         """The same, with faults to switch on."""
         tear = self._implementation.tear
-        return FaultyStore(self.open(), tear=tear and tear(self._path))
+        return FaultyStore(self.open(), tear=tear and tear(self.path))
 
     @property
     def tear(self) -> Tear:
         """Tears the last frame; the test is skipped where that cannot happen."""
         if self._implementation.tear is None:
             pytest.skip("frames are written whole or not at all")
-        return self._implementation.tear(self._path)
+        return self._implementation.tear(self.path)
 
     def need_tearing(self) -> None:
         """Skip the test where frames cannot be torn."""
@@ -59,7 +60,7 @@ class StorePlace:
 
 
 def open_local(path: Path) -> LocalStore:
-    return LocalStore(path, store=1, cluster_id=CLUSTER)
+    return LocalStore(path, store=1, cluster_id=CLUSTER, incarnation=1)
 
 
 def tear_journal(path: Path) -> Tear:
