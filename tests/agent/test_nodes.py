@@ -322,7 +322,7 @@ def test_writes_to_the_stores_run_side_by_side(trio: Trio) -> None:
 
 def _journal(store: FaultyStore) -> Path:
     assert isinstance(store.wrapped, LocalStore)
-    return sorted(store.wrapped._directory.iterdir())[-1]
+    return sorted((store.wrapped._directory / "journal").iterdir())[-1]
 
 
 def _size(store: FaultyStore) -> int:

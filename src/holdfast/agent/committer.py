@@ -12,12 +12,13 @@ from holdfast.agent.topic_plan import KnownTopics
 from holdfast.agent.transactions.plan import KnownTransactions
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
+from holdfast.control.replicas import StorePhase
 from holdfast.errors import CommitRefused, HoldfastError, StorageUnavailable, StoreFailed
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, LeaderMoved
 from holdfast.store.journal import Buffer
-from holdfast.store.replica_changes import StoreLeft
+from holdfast.store.replica_changes import StoreChange, StoreFenced, StoreLeft
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Committer:
         self._topics = KnownTopics()
         self._transactions = KnownTransactions(plane)
         self._in_sync: frozenset[int] = frozenset()
+        # Stores that are given every frame, but lack older ones.
+        self._joining: frozenset[int] = frozenset()
         self._next_frame = 0
         self._is_current = False
         self._is_failing = False
@@ -66,12 +69,13 @@ class Committer:
             self._plane.add_store(store)
         replayed = Recovery(self._plane, dict(self._stores.by_number)).run()
         self._next_frame = self._plane.find_applied() + 1
-        self._in_sync = self._plane.find_in_sync()
-        self._tails = {}
+        # What lies on a store that was joining is not replayed: it begins once more, with what it is known to have.
+        self._plane.drop_stores(self._find_stores(StorePhase.JOINING))
+        self._read_stores()
         self._topics = KnownTopics.of(self._plane.list_topics())
         self._transactions = KnownTransactions(self._plane)
         # Current only when the leaders have moved, too: if that fails, the next commit begins with it.
-        self._depose(frozenset(self._stores.by_number) - self._in_sync)
+        self._depose(frozenset(self._find_stores(StorePhase.LOST)))
         self._is_current = True
         return replayed
 
@@ -110,6 +114,7 @@ class Committer:
             topics=self._topics,
             transactions=self._transactions,
             in_sync=self._in_sync,
+            joining=self._joining,
             now_ms=self._now_ms(),
         )
         answers: list[object] = []
@@ -136,7 +141,12 @@ class Committer:
                 _checked(write, answer, plan, lost) for write, answer in zip(writes, answers, strict=True)
             ]
             self._depose_or_try_again(lost)
-        moved = bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
+        stores_changed = any(isinstance(change, StoreChange) for change in plan.upkeep)
+        if stores_changed:
+            self._read_stores()
+            fenced = {change.store for change in plan.upkeep if isinstance(change, StoreFenced)}
+            self._depose_or_try_again(frozenset(fenced))
+        moved = stores_changed or bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
         return Committed(
             answers=answers,
             appended=[*plan.appended, *ended, *stable],
@@ -150,12 +160,13 @@ class Committer:
     def _make_durable(self, bodies: dict[int, list[Buffer]], changes: list[Change]) -> frozenset[int]:
         """Append the frame and record it; the stores that failed to take it are in sync no longer.
 
-        StoreFailed if no store took it. All stay in sync then: it is nowhere, and the next frame has its number.
+        StoreFailed if no store in sync took it. All stay in sync then: the next frame has its number, which makes it
+        void where a store that is joining took it.
         """
         appended = self._stores.append(self._next_frame, bodies, footer.encode(changes))
         for store, failure in appended.failures.items():
             logger.error("store %d failed to take frame %d: %s", store, self._next_frame, failure)
-        if not appended.frames:
+        if not any(frame.store in self._in_sync for frame in appended.frames):
             raise next(iter(appended.failures.values()))
         lost = frozenset(appended.failures)
         # From here on the frame is in the journals: until it is recorded, the next commit must replay it.
@@ -164,6 +175,7 @@ class Committer:
         self._is_current = True
         self._next_frame += 1
         self._in_sync -= lost
+        self._joining -= lost
         return lost
 
     def _depose_or_try_again(self, lost: frozenset[int]) -> None:
@@ -182,16 +194,32 @@ class Committer:
         """
         if not lost:
             return
-        changes: list[Change] = [StoreLeft(store) for store in sorted(lost)]
+        changes: list[Change] = [
+            StoreLeft(store, tuple(self._plane.list_behind(store))) for store in sorted(lost)
+        ]
         for topic in self._plane.list_topics():
             for number, partition in enumerate(topic.partitions):
-                heirs = [store for store in partition.replicas if store in self._in_sync]
+                heirs = [
+                    store
+                    for store in partition.replicas
+                    if store in self._in_sync and store not in partition.joining
+                ]
                 if partition.leader in lost and heirs:
                     epoch = partition.leader_epoch + 1
                     changes.append(LeaderMoved(topic.topic_id, number, heirs[0], epoch))
                     self._tails.pop(PartitionKey(topic.topic_id, number), None)
-        lost_now = self._make_durable({store: [] for store in sorted(self._in_sync)}, changes)
+        written = sorted(self._in_sync | self._joining)
+        lost_now = self._make_durable({store: [] for store in written}, changes)
         self._depose(lost_now)
+
+    def _find_stores(self, phase: StorePhase) -> list[int]:
+        return [state.store for state in self._plane.list_stores() if state.phase is phase]
+
+    def _read_stores(self) -> None:
+        """Who is in sync and who is joining, and so where the next frame goes."""
+        self._in_sync = self._plane.find_in_sync()
+        self._joining = frozenset(self._find_stores(StorePhase.JOINING))
+        self._tails = {}
 
     def _find_tail(self, key: PartitionKey) -> Tail:
         tail = self._tails.get(key)
@@ -204,6 +232,7 @@ class Committer:
                 leader=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replicas=partition.replicas,
+                joining=partition.joining,
                 producers=self._plane.find_producers(key.topic_id, key.partition),
             )
             self._tails[key] = tail

@@ -33,6 +33,8 @@ class Tail:
     replicas: tuple[int, ...]
     producers: MutableMapping[int, ProducerState]
     start: int = 0
+    joining: tuple[int, ...] = ()
+    """Replicas that lack something older: they are given what comes, and count for nothing yet."""
 
 
 @dataclass(slots=True)
@@ -57,10 +59,12 @@ class CommitPlan:
         topics: KnownTopics,
         transactions: KnownTransactions,
         in_sync: frozenset[int],
+        joining: frozenset[int] = frozenset(),
         now_ms: int,
     ) -> None:
         self.now_ms = now_ms
         self.in_sync = in_sync
+        self._joining = joining
         self.changes: list[Change] = []
         self.tails: dict[PartitionKey, Tail] = {}
         self.topics = TopicPlan(topics)
@@ -169,8 +173,8 @@ class CommitPlan:
         return tail.start
 
     def stores_of(self, tail: Tail) -> list[int]:
-        """The replicas that a write goes to."""
-        return [store for store in tail.replicas if store in self.in_sync]
+        """The replicas in sync: those that count."""
+        return [store for store in tail.replicas if store in self.in_sync and store not in tail.joining]
 
     def tail(self, key: PartitionKey) -> Tail:
         """The partition's end as planned so far; UnknownTopicOrPartition."""
@@ -222,11 +226,12 @@ class CommitPlan:
 
     def seal(self) -> tuple[dict[int, list[Buffer]], list[Change]]:
         """Each store's body, sorted by partition, and all changes, the extents among them."""
-        bodies: dict[int, list[Buffer]] = {store: [] for store in sorted(self.in_sync)}
+        written = self.in_sync | self._joining
+        bodies: dict[int, list[Buffer]] = {store: [] for store in sorted(written)}
         extents: list[Change] = []
         for key in sorted(self._extents):
             tail = self.tails[key]
-            stores = self.stores_of(tail)
+            stores = [store for store in tail.replicas if store in written]
             for extent in self._extents[key]:
                 extents.append(
                     ExtentAppended(

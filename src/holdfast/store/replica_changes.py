@@ -162,6 +162,9 @@ class ReplicasAssigned:
     at_ms: int = NO_TIME
 
 
+StoreChange = StoreJoining | StoreJoined | StoreFenced | StoreRebuilt | StoreAdded | ReplicasAssigned
+"""Those after which frames go to other stores, or count on others."""
+
 ReplicaChange = (
     KeeperLeased
     | SegmentsPublished
