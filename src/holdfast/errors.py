@@ -4,6 +4,7 @@
     ├── UsageError                     bad input at the command line; exit code 2
     ├── CorruptData                    bytes that are not what they claim to be, with the position
     │   ├── CorruptBatch               a Kafka record batch
+    │   │   └── InflatesTooFar         larger than its reader allows
     │   ├── CorruptFrame               a journal frame
     │   └── CorruptIndex               a segment's index
     ├── FormatTooNew                   a newer Holdfast wrote it
@@ -77,6 +78,7 @@ simply be sent again. One short class for each code, all in one place, is what m
 elsewhere in the code base guards against our own bugs, never against input.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -108,6 +110,10 @@ class CorruptData(HoldfastError):
 
 class CorruptBatch(CorruptData):
     """A record batch fails its checks."""
+
+
+class InflatesTooFar(CorruptBatch):
+    """A payload that may be sound, but would take more memory than its reader allows."""
 
 
 class CorruptFrame(CorruptData):
@@ -479,9 +485,16 @@ class GroupSubscribedToTopic(KafkaRefusal):
 
 
 class InvalidRecord(KafkaRefusal):
-    """A record that the topic does not take, such as one without a key on a compacted topic."""
+    """A record that the topic does not take, such as one without a key on a compacted topic.
+
+    `records` are the places in their batch of those at fault, where it is not the batch itself.
+    """
 
     kafka_code = 87
+
+    def __init__(self, message: str, *, records: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.records = records
 
 
 class UnstableOffsetCommit(KafkaRefusal):

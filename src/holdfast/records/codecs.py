@@ -1,7 +1,7 @@
 """Kafka's compression codecs, with a bound on what a payload may inflate to.
 
 A payload comes from a client and may lie: `decompress` never holds more than `bytes_max` bytes of output and
-raises CorruptBatch for everything that it cannot inflate, a decompression bomb included.
+raises CorruptBatch for everything that it cannot inflate; for a decompression bomb it is InflatesTooFar.
 """
 
 import struct
@@ -11,7 +11,7 @@ from typing import Final
 
 import cramjam
 
-from holdfast.errors import CorruptBatch
+from holdfast.errors import CorruptBatch, InflatesTooFar
 from holdfast.records.batch import Codec
 from holdfast.records.buffers import ReadableBytes
 
@@ -83,8 +83,8 @@ def _bounded(inflated: memoryview, bytes_max: int) -> memoryview:
     return inflated
 
 
-def _too_large(bytes_max: int) -> CorruptBatch:
-    return CorruptBatch(f"the payload inflates to more than {bytes_max} bytes")
+def _too_large(bytes_max: int) -> InflatesTooFar:
+    return InflatesTooFar(f"the payload inflates to more than {bytes_max} bytes")
 
 
 def _gunzip(source: memoryview, bytes_max: int) -> memoryview:

@@ -48,6 +48,11 @@ class RecordReader:
         self._end = len(payload)
 
     @property
+    def position(self) -> int:
+        """How many bytes have been read."""
+        return self._position
+
+    @property
     def exhausted(self) -> bool:
         """Whether every byte has been read."""
         return self._position == len(self._payload)
