@@ -7,17 +7,18 @@ NOW_MS = 1_700_000_000_000
 
 
 def batch(
-    *values: bytes,
+    *values: bytes | None,
+    key: bytes | None = None,
     producer_id: int = -1,
     producer_epoch: int = 0,
     base_sequence: int = 0,
     timestamp_ms: int = NOW_MS,
     transactional: bool = False,
 ) -> bytes:
-    """One batch with a record for each value; idempotent if a producer id is given."""
+    """One batch with a record for each value, all under one key or none; idempotent if a producer id is given."""
     idempotent = producer_id >= 0
     return build_batch(
-        [Record(value=value, timestamp_ms=timestamp_ms) for value in values],
+        [Record(key=key, value=value, timestamp_ms=timestamp_ms) for value in values],
         producer_id=producer_id,
         producer_epoch=producer_epoch if idempotent else -1,
         base_sequence=base_sequence if idempotent else -1,

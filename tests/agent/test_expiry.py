@@ -129,16 +129,21 @@ def test_old_records_go_and_the_rest_stays(tmp_path: Path) -> None:
                 "aged": {"retention.ms": "60000"},
                 "large": {"retention.bytes": "150", "retention.ms": "-1"},
             }
-            kept = {"kept": {"retention.ms": "60000", "cleanup.policy": ""}}
+            limits["aged-and-compacted"] = limits["aged"] | {"cleanup.policy": "compact,delete"}
+            kept = {
+                "kept": {"retention.ms": "60000", "cleanup.policy": ""},
+                "compacted": {"retention.ms": "60000", "cleanup.policy": "compact"},
+            }
             for name, configs in (limits | kept).items():
                 await client.call(requests.create_topic(name, configs=configs))
                 for age_ms in (100_000, 90_000, 0, 95_000):
-                    data = batch(b"x", b"y", timestamp_ms=now - age_ms)
+                    key = b"k" if "compacted" in name else None
+                    data = batch(b"x", b"y", key=key, timestamp_ms=now - age_ms)
                     await client.call(requests.produce(name, {0: data}))
             await agent.cluster.expiry.expire()
-            for name, start in (("aged", 4), ("large", 4), ("kept", 0)):
-                key = PartitionKey(agent.catalog.get(name).topic_id, 0)
-                bounds, extents = agent.plane.find_extents(*key, start, 1 << 30)
+            for name, start in (dict.fromkeys(limits, 4) | dict.fromkeys(kept, 0)).items():
+                place = PartitionKey(agent.catalog.get(name).topic_id, 0)
+                bounds, extents = agent.plane.find_extents(*place, start, 1 << 30)
                 assert (bounds.start, bounds.end, extents[0].first) == (start, 8, start), name
                 listed = await client.call(requests.list_offsets(name, {0: -2}))
                 assert listed.topics[0].partitions[0].offset == start

@@ -9,9 +9,21 @@ from holdfast.agent.config_changes import ConfigChange, Operation, changing, rep
 from holdfast.agent.config_reference import page
 from holdfast.agent.config_view import Source, Synonym, describe_broker, describe_topic
 from holdfast.agent.settings import Settings
-from holdfast.agent.topic_config import TOPIC_CONFIGS, check_configs, find_retention, min_insync_replicas
+from holdfast.agent.topic_config import (
+    COMPACT,
+    TOPIC_CONFIGS,
+    check_configs,
+    cleanup_policies,
+    compaction_config,
+    find_retention,
+    is_compacted,
+    min_insync_replicas,
+    segment_bytes,
+)
+from holdfast.agent.topic_config import DELETE as DELETE_POLICY
 from holdfast.control.plane import Partition, Topic
 from holdfast.errors import InvalidConfig, InvalidRequest
+from holdfast.rules.policy import CompactionConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "configs.md"
 SETTINGS = Settings(data=Path("unused"))
@@ -34,6 +46,8 @@ def topic(replicas: int = 1, **configs: str) -> Topic:
         {"message.timestamp.type": "LogAppendTime", "compression.type": "producer"},
         {"cleanup.policy": "delete"},
         {"cleanup.policy": ""},
+        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact,delete"},
         {"retention.ms": "-1", "retention.bytes": "-5"},
         {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"},
         {config.name: config.default for config in TOPIC_CONFIGS.values()},
@@ -50,6 +64,7 @@ def test_known_configs_are_kept(configs: dict[str, str | None]) -> None:
         ("retention.ms", " +5 ", "5"),
         ("segment.ms", "007", "7"),
         ("cleanup.policy", "delete, delete", "delete"),
+        ("cleanup.policy", "delete , compact", "delete,compact"),
     ],
 )
 def test_values_are_kept_as_they_are_parsed(name: str, value: str, kept: str) -> None:
@@ -76,8 +91,10 @@ def test_values_are_kept_as_they_are_parsed(name: str, value: str, kept: str) ->
         ("min.compaction.lag.ms", str(2**63 - 1) + "0"),
         ("message.timestamp.type", "createtime"),
         ("compression.type", "zstd"),
-        ("cleanup.policy", "compact"),
-        ("cleanup.policy", "delete,compact"),
+        ("cleanup.policy", "burn"),
+        ("cleanup.policy", "compacted"),
+        ("cleanup.policy", "Compact"),
+        ("cleanup.policy", "compact,"),
         ("no.such.config", "1"),
         ("no.such.config", None),
     ],
@@ -129,6 +146,42 @@ def test_retention_of_a_topic() -> None:
     assert find_retention(topic(retention_ms="0", retention_bytes="9")) == (0, 9)
     assert find_retention(topic(retention_ms="-1", retention_bytes="-9")) == (None, None)
     assert find_retention(topic(retention_ms="5", cleanup_policy="")) == (None, None)
+    assert find_retention(topic(retention_ms="5", cleanup_policy="compact")) == (None, None)
+    for both in ("compact,delete", "delete,compact"):
+        assert find_retention(topic(retention_ms="5", cleanup_policy=both)) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "policies"),
+    [(None, [DELETE_POLICY]), ("", []), ("compact", [COMPACT]), ("delete,compact", [DELETE_POLICY, COMPACT])],
+)
+def test_policies_of_a_topic(policy: str | None, policies: list[str]) -> None:
+    """None, one or both; the default is to delete."""
+    found = topic() if policy is None else topic(cleanup_policy=policy)
+    assert cleanup_policies(found) == policies
+    assert is_compacted(found) == (COMPACT in policies)
+
+
+def test_compaction_of_a_topic() -> None:
+    """Kafka's defaults, which the rules have too, unless told otherwise."""
+    assert compaction_config(topic()) == CompactionConfig()
+    assert segment_bytes(topic()) == 1 << 30
+    chosen = topic(
+        delete_retention_ms="1",
+        min_compaction_lag_ms="2",
+        max_compaction_lag_ms="3",
+        min_cleanable_dirty_ratio="0.25",
+        segment_ms="4",
+        segment_bytes="2000000",
+    )
+    assert compaction_config(chosen) == CompactionConfig(
+        delete_retention_ms=1,
+        min_compaction_lag_ms=2,
+        max_compaction_lag_ms=3,
+        min_cleanable_dirty_ratio=0.25,
+        segment_ms=4,
+    )
+    assert segment_bytes(chosen) == 2_000_000
 
 
 def test_description_tells_values_from_defaults() -> None:

@@ -16,14 +16,14 @@ here is refused with INVALID_CONFIG.
 | Config | Type | Default | Takes | What it does |
 |---|---|---|---|---|"""
 
-NOT_YET = " **Kept, but nothing acts on it before compaction is built.**"
+KEPT = " **Kept, but nothing acts on it.**"
 
 
 def page() -> Iterator[str]:
     """The lines of the page."""
     yield OPENING
     for config in TOPIC_CONFIGS.values():
-        doc = config.doc if config.acts else config.doc + NOT_YET
+        doc = config.doc if config.acts else config.doc + KEPT
         yield f"| `{config.name}` | {config.type.name.lower()} | `{config.default}` | {config.takes} | {doc} |"
 
 

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from holdfast.control.plane import Partition, Topic
 from holdfast.errors import InvalidConfig
+from holdfast.rules.policy import CompactionConfig
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
 TIMESTAMP_TYPE = "message.timestamp.type"
@@ -21,6 +22,13 @@ RETENTION_MS = "retention.ms"
 RETENTION_BYTES = "retention.bytes"
 MIN_COMPACTION_LAG_MS = "min.compaction.lag.ms"
 MAX_COMPACTION_LAG_MS = "max.compaction.lag.ms"
+DELETE_RETENTION_MS = "delete.retention.ms"
+MIN_DIRTY_RATIO = "min.cleanable.dirty.ratio"
+SEGMENT_BYTES = "segment.bytes"
+SEGMENT_MS = "segment.ms"
+
+DELETE, COMPACT = "delete", "compact"
+"""The cleanup policies; a topic has none, one or both."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 INT_MAX = 2**31 - 1
@@ -52,7 +60,7 @@ class TopicConfig:
     broker_name: str | None = None
     """What a broker calls its default for it."""
     acts: bool = True
-    """Whether the log behaves otherwise for it; if not, it is kept for the day of compaction."""
+    """Whether the log behaves otherwise for it; if not, it is kept all the same, for tools that set it."""
 
 
 def _whole(first: int, last: int) -> Callable[[str], str]:
@@ -83,7 +91,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 def _policy(text: str) -> str:
     policies = dict.fromkeys(part.strip() for part in text.split(",")) if text else {}
-    if not policies.keys() <= {"delete"}:
+    if not policies.keys() <= {DELETE, COMPACT}:
         raise ValueError(text)
     return ",".join(policies)
 
@@ -118,10 +126,13 @@ _ALL = (
     TopicConfig(
         name=CLEANUP_POLICY,
         type=ConfigType.LIST,
-        default="delete",
+        default=DELETE,
         parse=_policy,
-        takes="delete or nothing; compact is not supported yet",
-        doc="Whether old records are deleted by retention.ms and retention.bytes, or all are kept.",
+        takes="delete, compact, both or nothing",
+        doc=(
+            "delete: old records go by retention.ms and retention.bytes. compact: a keeper leaves the newest record of"
+            " each key, and records without a key are refused. Nothing: all are kept."
+        ),
         broker_name="log.cleanup.policy",
     ),
     TopicConfig(
@@ -134,12 +145,14 @@ _ALL = (
         broker_name="compression.type",
     ),
     _long(
-        "delete.retention.ms", DAY_MS, 0, "How long a compacted topic keeps a tombstone at least.",
-        broker="log.cleaner.delete.retention.ms", acts=False,
+        DELETE_RETENTION_MS, DAY_MS, 0,
+        "How long a compacted topic still shows a tombstone from when every replica is compacted past it.",
+        broker="log.cleaner.delete.retention.ms", acts=True,
     ),
     _long(
-        MAX_COMPACTION_LAG_MS, LONG_MAX, 1, "How long a record may wait for compaction at most.",
-        broker="log.cleaner.max.compaction.lag.ms", acts=False,
+        MAX_COMPACTION_LAG_MS, LONG_MAX, 1,
+        "The age at which an uncompacted record makes a compaction due, whatever the dirty ratio is.",
+        broker="log.cleaner.max.compaction.lag.ms", acts=True,
     ),
     _int(
         MAX_MESSAGE_BYTES, 1_048_588, 0, "The largest record batch that is taken, as it is compressed.",
@@ -155,18 +168,17 @@ _ALL = (
         broker_name="log.message.timestamp.type",
     ),
     TopicConfig(
-        name="min.cleanable.dirty.ratio",
+        name=MIN_DIRTY_RATIO,
         type=ConfigType.DOUBLE,
         default="0.5",
         parse=_ratio,
         takes="a number from 0 to 1",
-        doc="The share of a log that must be uncompacted before it is compacted.",
+        doc="A compaction is due when more than this share of what it would read, in bytes, is uncompacted.",
         broker_name="log.cleaner.min.cleanable.ratio",
-        acts=False,
     ),
     _long(
-        MIN_COMPACTION_LAG_MS, 0, 0, "How long a record is left uncompacted at least.",
-        broker="log.cleaner.min.compaction.lag.ms", acts=False,
+        MIN_COMPACTION_LAG_MS, 0, 0, "The age, by its own timestamp, below which a record is left uncompacted.",
+        broker="log.cleaner.min.compaction.lag.ms", acts=True,
     ),
     _int(
         MIN_INSYNC_REPLICAS, 1, 1,
@@ -182,15 +194,20 @@ _ALL = (
         broker=None, acts=True,
     ),
     _int(
-        "segment.bytes", 1024**3, 1024**2, "The size of a segment.",
-        broker="log.segment.bytes", acts=False,
+        SEGMENT_BYTES, 1024**3, 1024**2,
+        "The most that a keeper puts into one segment file, unless a single batch is larger.",
+        broker="log.segment.bytes", acts=True,
     ),
     _int(
-        "segment.index.bytes", 10 * 1024**2, 4, "The size of a segment's index.",
+        "segment.index.bytes", 10 * 1024**2, 4, "In Kafka the size of a segment's index.",
         broker="log.index.size.max.bytes", acts=False,
     ),
-    _long("segment.jitter.ms", 0, 0, "Spreads the ends of segments in time.", broker=None, acts=False),
-    _long("segment.ms", 7 * DAY_MS, 1, "The age at which a segment ends.", broker=None, acts=False),
+    _long("segment.jitter.ms", 0, 0, "In Kafka it spreads the ends of segments in time.", broker=None, acts=False),
+    _long(
+        SEGMENT_MS, 7 * DAY_MS, 1,
+        "In Kafka the age at which a segment ends and may be compacted; a keeper need not wait for that.",
+        broker=None, acts=False,
+    ),
 )  # fmt: skip
 
 TOPIC_CONFIGS: Mapping[str, TopicConfig] = {config.name: config for config in _ALL}
@@ -237,12 +254,41 @@ def default_min_insync(replicas: int) -> int:
     return 2 if replicas > 2 else 1
 
 
+def cleanup_policies(topic: Topic) -> list[str]:
+    """DELETE, COMPACT, both or none."""
+    return [policy for policy in _value(topic, CLEANUP_POLICY).split(",") if policy]
+
+
 def find_retention(topic: Topic) -> tuple[int | None, int | None]:
     """(milliseconds, bytes) after which records of the topic go; None: no limit."""
-    if topic.configs.get(CLEANUP_POLICY, "delete") != "delete":
+    if DELETE not in cleanup_policies(topic):
         return None, None
-    limits = (
-        int(topic.configs.get(name, TOPIC_CONFIGS[name].default)) for name in (RETENTION_MS, RETENTION_BYTES)
-    )
+    limits = (int(_value(topic, name)) for name in (RETENTION_MS, RETENTION_BYTES))
     age_ms, size_bytes = (limit if limit >= 0 else None for limit in limits)
     return age_ms, size_bytes
+
+
+def is_compacted(topic: Topic) -> bool:
+    """Whether only the newest record of each key is kept, so that each needs a key."""
+    # Every batch asks. A text that was taken names only what there is, so nothing else has this in it.
+    return COMPACT in topic.configs.get(CLEANUP_POLICY, DELETE)
+
+
+def compaction_config(topic: Topic) -> CompactionConfig:
+    """When the topic is compacted, and what may go, if it is a compacted one."""
+    return CompactionConfig(
+        delete_retention_ms=int(_value(topic, DELETE_RETENTION_MS)),
+        min_compaction_lag_ms=int(_value(topic, MIN_COMPACTION_LAG_MS)),
+        max_compaction_lag_ms=int(_value(topic, MAX_COMPACTION_LAG_MS)),
+        min_cleanable_dirty_ratio=float(_value(topic, MIN_DIRTY_RATIO)),
+        segment_ms=int(_value(topic, SEGMENT_MS)),
+    )
+
+
+def segment_bytes(topic: Topic) -> int:
+    """The most that one segment of the topic holds."""
+    return int(_value(topic, SEGMENT_BYTES))
+
+
+def _value(topic: Topic, name: str) -> str:
+    return topic.configs.get(name, TOPIC_CONFIGS[name].default)
