@@ -196,6 +196,35 @@ def test_unfit_batch_is_refused_alone(what: str) -> None:
     assert [write.key.partition for write in desk.writes] == [1]
 
 
+@pytest.mark.parametrize("version", range(3, 14))
+def test_records_at_fault_are_named(version: int) -> None:
+    """From v8 on each by its place in the batch and with a reason; other partitions are stored."""
+    keyed, keyless = Record(key=b"k", timestamp_ms=1), Record(value=b"v", timestamp_ms=1)
+    bad, good = build_batch([keyless, keyed, keyless]), build_batch([keyed])
+    topic = TOPIC_ID if version >= 13 else "t"
+    desk = Desk([Stored(7, -1, 0), Stored(8, -1, 0)], cleanup_policy="compact")
+    message = requests.produce(topic, {0: good, 1: bad, 2: good}, version=version)
+    first, refused, last = answer_to(desk, message)
+    assert [write.key.partition for write in desk.writes] == [0, 2]
+    assert (first.error_code, first.base_offset, last.error_code, last.base_offset) == (0, 7, 0, 8)
+    assert (refused.index, refused.error_code, refused.base_offset) == (1, 87, -1)
+    if version >= 8:
+        assert [each.batch_index for each in refused.record_errors] == [0, 2]
+        assert {each.batch_index_error_message for each in refused.record_errors} == {refused.error_message}
+        assert "without a key" in refused.error_message
+        assert first.record_errors == last.record_errors == []
+
+
+def test_aiokafka_reads_records_at_fault() -> None:
+    """A second reader of v8."""
+    bad = build_batch([Record(key=b"k", timestamp_ms=1), Record(timestamp_ms=1)])
+    frame = exchange(Desk([], cleanup_policy="compact"), requests.produce("t", {0: bad}, version=8))
+    ((_, (part,)),) = ProduceResponse_v8.decode(frame[4:]).topics
+    assert part[1] == 87
+    ((place, why),) = part[5]
+    assert (place, why) == (1, part[6])
+
+
 @pytest.mark.parametrize("acks", [2, -2, 32767])
 def test_other_acks_are_refused(acks: int) -> None:
     """INVALID_REQUIRED_ACKS, and nothing is stored."""

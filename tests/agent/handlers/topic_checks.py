@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from uuid import UUID
 
+from holdfast.records.build import Record, build_batch
 from tests.agent import requests
 from tests.agent.batches import batch
 
@@ -44,6 +45,12 @@ def check_delete_records(exchange: Exchange, version: int) -> None:
     assert (unknown.partition_index, unknown.error_code, unknown.low_watermark) == (9, 3, -1)
     beyond = exchange.call(requests.delete_records(name, {0: 4}, version=version)).topics[0].partitions[0]
     assert (beyond.error_code, beyond.low_watermark) == (1, -1)
+    for policy, code, start in (("compact", 44, -1), ("compact,delete", 0, 1), ("", 0, 1)):
+        name = f"kept-by-v{version}-{policy.replace(',', '-')}"
+        exchange.call(requests.create_topic(name, configs={"cleanup.policy": policy}))
+        exchange.call(requests.produce(name, {0: build_batch([Record(key=b"k", timestamp_ms=1)])}))
+        part = exchange.call(requests.delete_records(name, {0: 1}, version=version)).topics[0].partitions[0]
+        assert (part.error_code, part.low_watermark) == (code, start), policy
 
 
 def check_describe_configs(exchange: Exchange, version: int) -> None:

@@ -4,11 +4,13 @@ Behaviour: every batch is checked here, queued for the next group commit, and an
 Each partition of a request is accepted or refused on its own. acks=1 and -1 mean the same: durable. acks=0
 gets no answer; if it fails, the connection is closed, as Kafka does: there is no other way to tell. A
 transactional batch joins the open transaction of its producer; it is refused when it is committed if that has ended
-by then, so a late one can neither hold readers back nor slip into the next transaction.
+by then, so a late one can neither hold readers back nor slip into the next transaction. On a compacted topic a batch is
+refused as a whole if one of its records has no key.
 
-Versions: v9 flexible; v11 TRANSACTION_ABORTABLE where it was INVALID_TXN_STATE; v12 the partition need not have been
-announced (TV2, KIP-890); v13 names topics by id (KIP-516). v0 is advertised although v3 is the first that is
-served: older librdkafka stops compressing otherwise (librdkafka #4956).
+Versions: v8 names the records for which a batch is refused (KIP-467); v9 flexible; v11 TRANSACTION_ABORTABLE where
+it was INVALID_TXN_STATE; v12 the partition need not have been announced (TV2, KIP-890); v13 names topics by id
+(KIP-516). v0 is advertised although v3 is the first that is served: older librdkafka stops compressing otherwise
+(librdkafka #4956).
 """
 
 import struct
@@ -18,31 +20,22 @@ from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.batch_check import check_batch
 from holdfast.agent.deferred import Deferred, Outcome
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
-from holdfast.agent.topic_config import MAX_MESSAGE_BYTES, TIMESTAMP_TYPE, min_insync_replicas
+from holdfast.agent.topic_config import TIMESTAMP_TYPE, min_insync_replicas
 from holdfast.agent.transactions.codes import code_of
 from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.agent.transactions.plan import Membership
 from holdfast.agent.wire import Reader, Writer
 from holdfast.agent.writes import AppendBatch, Stored
-from holdfast.control.plane import Topic
 from holdfast.errors import (
-    CorruptBatch,
-    CorruptMessage,
     HoldfastError,
     InvalidRecord,
     InvalidRequest,
     InvalidRequiredAcks,
-    MessageTooLarge,
     TransactionalIdAuthorizationFailed,
-)
-from holdfast.records.batch import (
-    HEADER_BYTES,
-    MAGIC_AT,
-    BatchView,
-    validate,
 )
 
 FIRST, LAST = 3, 13
@@ -50,7 +43,7 @@ FLEXIBLE_SINCE = 9
 TOPIC_IDS_SINCE = 13
 ABORTABLE_SINCE = 11
 IMPLICIT_SINCE = 12
-OLD_MAGIC = (0, 1)
+RECORD_ERRORS_SINCE = 8
 
 TOPICS_REMEMBERED_MAX = 1024
 
@@ -189,50 +182,11 @@ def _checked_write(agent: Agent, acks: int, part: PartitionProduce) -> AppendBat
         raise InvalidRequiredAcks(f"acks {acks}: -1, 0 and 1 are possible")
     topic = agent.catalog.get(part.topic)
     partition = agent.check_leads(topic, part.partition)
-    view = _check(agent, topic, part.records)
+    view = check_batch(topic, part.records, bytes_max=agent.settings.message_bytes_max)
     key = PartitionKey(topic.topic_id, part.partition)
     stamp_time = topic.configs.get(TIMESTAMP_TYPE) == "LogAppendTime"
     in_sync_min = min_insync_replicas(topic, partition) if acks == -1 else 0
     return AppendBatch(key, view, agent.node_id, stamp_time, in_sync_min)
-
-
-def _check(agent: Agent, topic: Topic, records: memoryview | None) -> BatchView:
-    """One valid batch and nothing else, within the topic's limit."""
-    if not records:
-        raise InvalidRecord("no record batch")
-    if len(records) > int(topic.configs.get(MAX_MESSAGE_BYTES, agent.settings.message_bytes_max)):
-        raise MessageTooLarge(f"{len(records)} bytes are over {MAX_MESSAGE_BYTES} of {topic.name!r}")
-    if len(records) > MAGIC_AT and records[MAGIC_AT] in OLD_MAGIC:
-        raise InvalidRecord(f"record format v{records[MAGIC_AT]}: only v2 is stored")
-    try:
-        view = validate(records)
-    except CorruptBatch as corrupt:
-        refusal = CorruptMessage if _is_whole(records) else InvalidRecord
-        raise refusal(str(corrupt)) from corrupt
-    if view.size_bytes != len(records):
-        raise InvalidRecord("more than one batch for a partition")
-    _check_header(view)
-    return view
-
-
-def _check_header(view: BatchView) -> None:
-    """What is legal in a log, but not for a client to write."""
-    if view.base_offset != 0 or view.record_count != view.last_offset_delta + 1:
-        raise InvalidRecord(
-            f"{view.record_count} records at offsets {view.base_offset} to {view.last_offset}: a producer counts"
-            " from 0, without a gap"
-        )
-    if view.producer_id >= 0 and (view.producer_epoch < 0 or view.base_sequence < 0):
-        raise InvalidRecord("a producer id without an epoch or a sequence number")
-    if view.is_control:
-        raise InvalidRecord("control batches are not for clients to write")
-    if view.is_transactional and view.producer_id < 0:
-        raise InvalidRecord("a transactional batch without a producer id")
-
-
-def _is_whole(records: memoryview) -> bool:
-    """Whether the batch has as many bytes as it says; Kafka tells a cut from damage by the error code."""
-    return len(records) >= HEADER_BYTES and BatchView(records).size_bytes <= len(records)
 
 
 def _answer(request: Request, parts: list[PartitionProduce], outcomes: list[object]) -> Payload:
@@ -292,24 +246,29 @@ def _write_partition(writer: Writer, version: int, partition: int, outcome: obje
         if outcome.log_start == 0:
             writer.raw(_TAIL_OF_STORED[version])
         else:
-            writer.raw(_tail(version, log_start=outcome.log_start, message=None))
+            writer.raw(_tail(version, log_start=outcome.log_start))
         return
     assert isinstance(outcome, HoldfastError), outcome
     code = code_of(outcome, abortable=version >= ABORTABLE_SINCE, of_coordinator=False)
     writer.pack(_PARTITION_ANSWER, partition, code, -1, -1)
-    writer.raw(_tail(version, log_start=-1, message=str(outcome)))
+    writer.raw(_tail(version, log_start=-1, refusal=outcome))
 
 
-def _tail(version: int, *, log_start: int, message: str | None) -> bytes:
+def _tail(version: int, *, log_start: int, refusal: HoldfastError | None = None) -> bytes:
     """What follows a partition's offset and time."""
     writer = Writer(flexible=version >= FLEXIBLE_SINCE)
     if version >= 5:
         writer.pack(_INT64, log_start)
-    if version >= 8:
-        writer.count(0)
-        writer.string(message)
+    if version >= RECORD_ERRORS_SINCE:
+        at_fault = refusal.records if isinstance(refusal, InvalidRecord) else ()
+        writer.count(len(at_fault))
+        for index in at_fault:
+            writer.pack(_INT32, index)
+            writer.string(str(refusal))
+            writer.tags()
+        writer.string(None if refusal is None else str(refusal))
     writer.tags()
     return b"".join(writer.finish())
 
 
-_TAIL_OF_STORED = {version: _tail(version, log_start=0, message=None) for version in range(FIRST, LAST + 1)}
+_TAIL_OF_STORED = {version: _tail(version, log_start=0) for version in range(FIRST, LAST + 1)}

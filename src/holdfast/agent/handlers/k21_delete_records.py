@@ -2,7 +2,7 @@
 
 Behaviour: a partition's log begins at the offset from then on, durably; -1: at its high watermark. Earlier records
 are gone for readers at once. A log that begins later already stays as it is. Beyond the high watermark:
-OFFSET_OUT_OF_RANGE.
+OFFSET_OUT_OF_RANGE. Records of a topic that is compacted and nothing else are not to be deleted: POLICY_VIOLATION.
 
 Versions: v2 flexible.
 """
@@ -15,8 +15,9 @@ from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 from holdfast.agent.agent import Agent
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import serves
+from holdfast.agent.topic_config import COMPACT, cleanup_policies
 from holdfast.agent.writes import MoveLogStart
-from holdfast.errors import HoldfastError, OffsetOutOfRange
+from holdfast.errors import HoldfastError, OffsetOutOfRange, PolicyViolation
 
 HIGH_WATERMARK = -1
 NO_OFFSET = -1
@@ -42,6 +43,8 @@ async def _delete(agent: Agent, name: str, part: Any, version: int) -> Any:
     try:
         topic = agent.catalog.get(name)
         agent.check_leads(topic, part.partition_index)
+        if cleanup_policies(topic) == [COMPACT]:
+            raise PolicyViolation(f"the policy of topic {name!r} is to compact, not to delete")
         if part.offset < HIGH_WATERMARK:
             raise OffsetOutOfRange(f"there is no offset {part.offset}")
         offset = None if part.offset == HIGH_WATERMARK else part.offset
