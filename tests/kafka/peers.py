@@ -92,6 +92,11 @@ class Peers:
             lambda answer: _leaders_are_known(answer) and len(answer["topics"][0]["partitions"]) == count,
         )
 
+    def await_code(self, make: Make, code: int) -> None:
+        """Return when both answer what `make(peer)` says with this error code, and no other."""
+        for peer in (self.holdfast, self.kafka):
+            self._await(peer, make(peer), lambda answer: _codes(answer) == [code])
+
     def differences(self, make: Make, *arguments: Any, ignoring: str = "") -> list[str]:
         """Ask both what `make(peer, *arguments)` says, and name each field in which they differ."""
         answers = (peer.ask(make(peer, *arguments)) for peer in (self.holdfast, self.kafka))

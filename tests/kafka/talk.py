@@ -96,9 +96,9 @@ class Talk:
             assert time.monotonic() < deadline, f"{self.peer.name}, {self.name}: {answer}"
             time.sleep(PAUSE_S)
 
-    def start(self, *, timeout_ms: int = TIMEOUT_MS) -> None:
+    def start(self, *, timeout_ms: int = TIMEOUT_MS, **configs: str) -> None:
         """A topic and a producer, with no transaction open."""
-        self.create()
+        self.create(**configs)
         self.become(self.do(transactions.init_producer_id(self.who, timeout_ms=timeout_ms), INIT))
 
     def open(self, *, data: bool = False) -> None:
@@ -143,9 +143,10 @@ class Talk:
         changes.setdefault("producer_epoch", self.who.producer_epoch + changes.pop("epoch", 0))
         return replace(self.who, **changes)
 
-    def create(self) -> None:
-        """The topic, with two partitions."""
-        self.ask(requests.create_topic(self.topic, partitions=2), 5)
+    def create(self, **configs: str) -> None:
+        """The topic, with two partitions; configs with underscores for dots."""
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        self.ask(requests.create_topic(self.topic, partitions=2, configs=named), 5)
         self.until(
             lambda: requests.list_offsets(self.topic, {0: -1, 1: -1}),
             7,
@@ -155,12 +156,21 @@ class Talk:
         self.topic_id = found.topics[0].topic_id
 
     def batch(
-        self, *, sequence: int = 0, count: int = 1, who: Identity | None = None, transactional: bool = True
+        self,
+        *,
+        sequence: int = 0,
+        count: int = 1,
+        key: bytes | None = None,
+        who: Identity | None = None,
+        transactional: bool = True,
     ) -> bytes:
         """One batch of the producer's."""
         who = who or self.who
         return build_batch(
-            [Record(value=b"%d" % number, timestamp_ms=1_700_000_000_000) for number in range(count)],
+            [
+                Record(key=key, value=b"%d" % number, timestamp_ms=1_700_000_000_000)
+                for number in range(count)
+            ],
             producer_id=who.producer_id,
             producer_epoch=who.producer_epoch,
             base_sequence=sequence,

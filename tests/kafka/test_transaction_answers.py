@@ -43,6 +43,10 @@ DELIBERATE: dict[tuple[str, str], str] = {
     ("stage_places", "another group"): NO_OFFSETS_TOPIC,
     ("init_resume_committed_tv2", "old epoch, state"): "a request that is asked again changes nothing",
     ("produce_announced", "next after commit, not added"): "generations are not mixed by any client",
+    (
+        "produce_without_key_unannounced",
+        "state",
+    ): "a batch that is refused for what it is opens no transaction",
     ("producers_described", "committed by TV2"): "no marker tells a partition of the next epoch",
 }
 """By question and label: where docs/unsupported.md says that Holdfast answers otherwise."""

@@ -136,6 +136,30 @@ def produce_odd(talk: Talk) -> None:
     ends(talk, "after")
 
 
+@question(ProduceRequest, first=3)
+def produce_without_key(talk: Talk) -> None:
+    """A compacted topic refuses the batch; the transaction goes on without it."""
+    talk.start(cleanup_policy="compact")
+    talk.open()
+    talk.tell("no key", talk.produce(talk.batch()))
+    ends(talk, "after the refusal")
+    talk.tell("key, same sequence", talk.produce(talk.batch(key=b"k")))
+    talk.tell("no key, next sequence", talk.produce(talk.batch(sequence=1)))
+    talk.tell("producers", active_producers(talk.place), 0)
+    ends(talk, "while open")
+    talk.end(committed=True)
+    ends(talk, "after commit")
+
+
+@question(ProduceRequest, first=12)
+def produce_without_key_unannounced(talk: Talk) -> None:
+    """The refused batch is the first word of its transaction."""
+    talk.start(cleanup_policy="compact")
+    talk.tell("no key", talk.produce(talk.batch()))
+    talk.tell("state", describe(talk.name), 0)
+    talk.tell("abort", end_txn(talk.who, committed=False), 5)
+
+
 @question(DescribeProducersRequest)
 def producers_described(talk: Talk) -> None:
     talk.start()
