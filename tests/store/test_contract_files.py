@@ -142,13 +142,11 @@ def test_a_segment_that_is_being_written_is_listed(place: StorePlace) -> None:
 def test_readers_and_deleters_do_not_harm_each_other(place: StorePlace) -> None:
     """More segments than are kept open, read and deleted at once: the right bytes or an error, never others."""
     store = place.open()
-    files = [segment_file(TOPIC, 0, number, 1, "a") for number in range(400)]
-    contents = {}
-    for number, file in enumerate(files):
-        writer = SegmentWriter(place.path, file)
-        contents[file] = b"%06d" % number * 10
-        writer.append(contents[file], [])
-        writer.finish()
+    contents = {segment_file(TOPIC, 0, number, 1, "a"): b"%06d" % number * 10 for number in range(400)}
+    files = list(contents)
+    segment_path(place.path, files[0]).parent.mkdir(parents=True)
+    for file, content in contents.items():
+        segment_path(place.path, file).write_bytes(content)
     begun = threading.Barrier(4, timeout=20)
 
     def read(seed: int) -> tuple[int, int]:
@@ -254,7 +252,7 @@ def test_nothing_is_deleted_on_a_read_only_store(place: StorePlace) -> None:
         lambda: store.keep_snapshots(0),
         lambda: store.delete_journals(1),
         lambda: store.truncate_to(None),
-        lambda: store.snapshot_path(6),
+        lambda: store.save_snapshot(lambda path: 6),
     ):
         with pytest.raises(StoreFailed, match="Read-only"):
             write()

@@ -140,9 +140,13 @@ class FaultyStore:
         return self.wrapped.delete_segment(file)
 
     def snapshot_path(self, frame: int) -> Path:
-        """The wrapped store's, unless nothing can be written."""
-        self._fail_write()
+        """The wrapped store's."""
         return self.wrapped.snapshot_path(frame)
+
+    def save_snapshot(self, write: Callable[[Path], int]) -> int:
+        """Save, unless nothing can be written."""
+        self._fail_write()
+        return self.wrapped.save_snapshot(write)
 
     def list_snapshots(self) -> list[int]:
         """The wrapped store's."""

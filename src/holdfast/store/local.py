@@ -1,7 +1,7 @@
 """A store in a directory: journals, carried files, segments and snapshots, and whose they are."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
@@ -123,6 +123,10 @@ class LocalStore:
     def snapshot_path(self, frame: int) -> Path:
         """Where a snapshot of the control plane lies."""
         return self._snapshots.path_of(frame)
+
+    def save_snapshot(self, write: Callable[[Path], int]) -> int:
+        """Keep a snapshot of the control plane."""
+        return self._snapshots.save(write)
 
     def list_snapshots(self) -> list[int]:
         """The snapshots, newest first."""

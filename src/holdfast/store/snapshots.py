@@ -1,13 +1,20 @@
 """The snapshots of the control plane that a store keeps, each named by the last frame that it contains."""
 
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from holdfast.errors import StoreFailed
-from holdfast.store.durable import make_directory, sync_directory
+from holdfast.records.crc import crc32c
+from holdfast.store.durable import make_directory, sync_directory, write_file
+
+FORMAT = 1
+_PIECE_BYTES = 1 << 20
 
 
 class Snapshots:
-    """Files `snapshot/<frame, 20 digits>.db` of a store; who writes one gives it its name when it is durable."""
+    """Files `snapshot/<frame, 20 digits>.db` of a store, each with its length and CRC in a `.json` beside it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "snapshot"
@@ -20,6 +27,51 @@ class Snapshots:
             raise StoreFailed(f"cannot make {self._directory}: {failure.strerror}") from failure
         return self._directory / f"{frame:020d}.db"
 
+    def save(self, write: Callable[[Path], int]) -> int:
+        """Keep what `write` puts at the path that it is given, as a snapshot of the frame that it returns."""
+        draft = self.path_of(0).with_name("draft.db")
+        frame = write(draft)
+        path = self.path_of(frame)
+        try:
+            if path.exists():
+                # Nothing has happened since. A seal for other bytes of the same meaning would make it look damaged.
+                draft.unlink()
+                return frame
+            length_bytes, checksum = _measure(_pieces(draft))
+            seal = {"format": FORMAT, "length_bytes": length_bytes, "crc": checksum}
+            write_file(path.with_suffix(".json"), json.dumps(seal) + "\n")
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
+            draft.rename(path)
+            sync_directory(self._directory)
+        except OSError as failure:
+            raise StoreFailed(f"cannot save {path}: {failure.strerror}") from failure
+        return frame
+
+    def copy(self, frame: int, target: Path) -> None:
+        """Copy a snapshot to `target`, whose bytes, not its name, are durable on return; StoreFailed if it is damaged.
+
+        One whose seal is not there is taken as it is: it was put back by hand.
+        """
+        path = self._directory / f"{frame:020d}.db"
+        try:
+            found = _measure(_copied(path, target))
+            seal_file = path.with_suffix(".json")
+            if not seal_file.exists():
+                return
+            seal = json.loads(seal_file.read_text())
+            if seal["format"] > FORMAT:
+                raise StoreFailed(f"{seal_file} has format {seal['format']}: use a newer Holdfast")
+            expected = (seal["length_bytes"], seal["crc"])
+        except OSError as failure:
+            raise StoreFailed(f"cannot copy {path}: {failure.strerror}") from failure
+        except (ValueError, KeyError, TypeError) as failure:
+            raise StoreFailed(f"{seal_file} is not readable: {failure!r}") from failure
+        if found != expected:
+            raise StoreFailed(
+                f"{path} is damaged: {found[0]} bytes with CRC {found[1]:#010x}, not {expected}"
+            )
+
     def frames(self) -> list[int]:
         """The frames that there are snapshots of, newest first."""
         names = (path.stem for path in self._directory.glob("*.db"))
@@ -30,11 +82,11 @@ class Snapshots:
 
         For who writes snapshots: nobody else may be writing one now.
         """
-        kept = {f"{frame:020d}.db" for frame in self.frames()[:count]}
+        kept = {f"{frame:020d}" for frame in self.frames()[:count]}
         freed_bytes = 0
         try:
             for path in list(self._directory.glob("*")):
-                if path.name not in kept:
+                if path.stem not in kept or path.suffix not in (".db", ".json"):
                     freed_bytes += path.stat().st_size
                     path.unlink()
             if freed_bytes:
@@ -55,3 +107,28 @@ class Snapshots:
         """
         newest_two = self.frames()[:2]
         return newest_two[1] if len(newest_two) == 2 else 0
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _measure(pieces: Iterable[bytes]) -> tuple[int, int]:
+    """(length, CRC) of all pieces together."""
+    length_bytes = checksum = 0
+    for piece in pieces:
+        length_bytes += len(piece)
+        checksum = crc32c(piece, checksum)
+    return length_bytes, checksum
+
+
+def _copied(source: Path, target: Path) -> Iterator[bytes]:
+    """The pieces of a file, as they are written to another, which is synced at the end."""
+    with target.open("wb") as copy:
+        for piece in _pieces(source):
+            copy.write(piece)
+            yield piece
+        copy.flush()
+        os.fsync(copy.fileno())

@@ -1,6 +1,6 @@
 """What a store offers: durable appends of frames, and reads of what was appended."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -139,7 +139,14 @@ class Store(Protocol):
         ...
 
     def snapshot_path(self, frame: int) -> Path:
-        """Where the snapshot of the control plane as of `frame` lies, or is to be written."""
+        """Where the snapshot of the control plane as of `frame` lies."""
+        ...
+
+    def save_snapshot(self, write: Callable[[Path], int]) -> int:
+        """Keep a snapshot of the control plane: `write` is `ControlPlane.snapshot`. Returns the frame it is as of.
+
+        It counts once it is durable and sealed with its CRC.
+        """
         ...
 
     def list_snapshots(self) -> list[int]:
