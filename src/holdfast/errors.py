@@ -7,6 +7,8 @@
     │   │   └── InflatesTooFar         larger than its reader allows
     │   ├── CorruptFrame               a journal frame
     │   └── CorruptIndex               a segment's index
+    ├── KeyIndexFull                   the keys of a compaction pass do not fit into its memory
+    ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
@@ -122,6 +124,14 @@ class CorruptFrame(CorruptData):
 
 class CorruptIndex(CorruptData):
     """A segment's index fails its checks; it can be made anew from the segment."""
+
+
+class KeyIndexFull(HoldfastError):
+    """The distinct keys do not fit. Start the pass anew in more parts, each with an index of its own."""
+
+
+class KeeperFailed(HoldfastError):
+    """A rewrite failed where it ran; nothing of it was published, and the next round tries again."""
 
 
 class FormatTooNew(HoldfastError):

@@ -26,7 +26,6 @@ class _Current:
     first: int
     length_bytes: int = 0
     records: int = 0
-    first_timestamp: int = NONE
     max_timestamp: int = NONE
     first_tombstone: int = NONE
 
@@ -65,8 +64,6 @@ class SegmentRun:
         current.writer.append(batches, list(_entries(table, current.max_timestamp)))
         current.length_bytes += len(batches)
         current.records += int(table["record_count"].sum(dtype=np.int64))
-        if current.first_timestamp == NONE:
-            current.first_timestamp = int(table["max_timestamp"][0])
         current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
         if self.surveys and current.first_tombstone == NONE:
             found = survey(batches)
@@ -104,7 +101,6 @@ class SegmentRun:
                 end=end,
                 file=written.file,
                 length_bytes=written.length_bytes,
-                first_timestamp=current.first_timestamp,
                 max_timestamp=current.max_timestamp,
                 records=current.records,
                 first_tombstone=current.first_tombstone,

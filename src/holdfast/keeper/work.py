@@ -72,7 +72,6 @@ class NewSegment:
     end: int
     file: str
     length_bytes: int
-    first_timestamp: int
     max_timestamp: int
     records: int
     first_tombstone: int
