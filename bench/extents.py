@@ -88,8 +88,8 @@ def _works() -> dict[str, Work]:
         **{f"fetch, {where}": partial(_fetch, part=part) for where, part in parts.items()},
         **{f"ListOffsets by time, {where}": partial(_find, part=part) for where, part in parts.items()},
         "ListOffsets by a time to come": partial(_find, part=2.0),
-        "ListOffsets, greatest time": lambda log: log.plane.find_extent_of_max_time(TOPIC, 0, 0),
-        "size of the log": lambda log: log.plane.find_size(TOPIC, 0),
+        "ListOffsets, greatest time": lambda log: log.plane.find_extent_of_max_time(TOPIC, 0, 1, 0),
+        "size of the log": lambda log: log.plane.find_size(TOPIC, 0, 1),
     }
 
 
@@ -99,7 +99,7 @@ def _fetch(log: Log, *, part: float) -> None:
 
 
 def _find(log: Log, *, part: float) -> None:
-    extent = log.plane.find_extent_by_time(TOPIC, 0, 0, int(log.extents * part))
+    extent = log.plane.find_extent_by_time(TOPIC, 0, 1, 0, int(log.extents * part))
     assert (extent is None) == (part > 1)
 
 

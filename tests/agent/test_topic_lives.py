@@ -91,7 +91,7 @@ def state(node: Node) -> object:
         [node.plane.find_extents(*key, node.plane.find_bounds(*key).start, 1 << 30) for key in keys],
         [node.plane.find_producers(*key) for key in keys],
         [node.plane.find_epoch_end(*key, 9) for key in keys],
-        [node.plane.find_size(*key) for key in keys],
+        [node.plane.find_size(*key, 1) for key in keys],
         node.plane.find_group_offsets("g"),
         node.plane.list_groups(),
     )
@@ -107,7 +107,7 @@ def test_nothing_of_the_old_topic_is_in_the_new_one(node: Node) -> None:
     for _ in range(2):
         assert [topic.topic_id for topic in node.plane.list_topics()] == [OTHER.topic_id, NEW.topic_id]
         assert node.plane.find_extents(*NEW, 0, 1 << 30)[1] == []
-        assert node.plane.find_bounds(*NEW).end == node.plane.find_size(*NEW) == 0
+        assert node.plane.find_bounds(*NEW).end == node.plane.find_size(*NEW, 1) == 0
         assert node.plane.find_producers(*NEW) == {}
         assert node.plane.find_epoch_end(*NEW, 9) == (0, 0)
         assert node.plane.find_group_offsets("g") == []

@@ -49,7 +49,7 @@ def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> I
     key = (topic_id, partition)
     yield plane.find_producers(*key)
     yield plane.find_open_instances(*key)
-    yield plane.find_size(*key)
+    yield [plane.find_size(*key, store) for store in STORES]
     yield answer_or_refusal(partial(plane.find_partition, *key))
     bounds = answer_or_refusal(partial(plane.find_bounds, *key))
     yield bounds
@@ -63,5 +63,6 @@ def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> I
         for bytes_max in (40, 1 << 30):
             yield answer_or_refusal(partial(plane.find_extents, *key, offset, bytes_max))
         if offset >= start:
-            yield answer_or_refusal(partial(plane.find_extent_of_max_time, *key, offset))
-            yield answer_or_refusal(partial(plane.find_extent_by_time, *key, offset, 3))
+            for store in STORES:
+                yield answer_or_refusal(partial(plane.find_extent_of_max_time, *key, store, offset))
+                yield answer_or_refusal(partial(plane.find_extent_by_time, *key, store, offset, 3))

@@ -82,10 +82,10 @@ def test_extents_are_bounded_by_count(plane: ControlPlane, apply: Apply) -> None
 def test_size_is_that_of_what_can_be_read(plane: ControlPlane, apply: Apply) -> None:
     """An extent that the log start cuts counts whole; nothing is no size."""
     apply(_extent(0, 4), _extent(5, 9), _extent(10, 14), _extent(0, 4, partition=1))
-    assert plane.find_size(TOPIC, 0) == 300
+    assert plane.find_size(TOPIC, 0, 1) == 300
     apply(LogStartMoved(TOPIC, 0, 7))
-    assert plane.find_size(TOPIC, 0) == 200
-    assert [plane.find_size(TOPIC, 2), plane.find_size(NOWHERE, 0)] == [0, 0]
+    assert plane.find_size(TOPIC, 0, 1) == 200
+    assert [plane.find_size(TOPIC, 2, 1), plane.find_size(NOWHERE, 0, 1)] == [0, 0]
 
 
 def test_extents_are_found_by_time(plane: ControlPlane, apply: Apply) -> None:
@@ -94,7 +94,7 @@ def test_extents_are_found_by_time(plane: ControlPlane, apply: Apply) -> None:
         apply(_extent(offset, offset, time=time))
 
     def first_at(offset: int, timestamp_ms: int) -> int | None:
-        extent = plane.find_extent_by_time(TOPIC, 0, offset, timestamp_ms)
+        extent = plane.find_extent_by_time(TOPIC, 0, 1, offset, timestamp_ms)
         return None if extent is None else extent.first
 
     assert [first_at(0, time) for time in (0, 30, 31, 50, 51)] == [0, 0, 2, 2, None]
@@ -108,7 +108,7 @@ def test_the_greatest_time_is_found(plane: ControlPlane, apply: Apply) -> None:
         apply(_extent(offset, offset, time=time))
 
     def latest_from(offset: int) -> int | None:
-        extent = plane.find_extent_of_max_time(TOPIC, 0, offset)
+        extent = plane.find_extent_of_max_time(TOPIC, 0, 1, offset)
         return None if extent is None else extent.first
 
     assert [latest_from(offset) for offset in (0, 2, 3, 5)] == [2, 2, 4, None]
@@ -116,13 +116,13 @@ def test_the_greatest_time_is_found(plane: ControlPlane, apply: Apply) -> None:
 
 def test_no_time_is_found_where_there_is_no_log(plane: ControlPlane, apply: Apply) -> None:
     """An empty partition has no extents, and one that nobody knows is said to be unknown."""
-    assert plane.find_extent_by_time(TOPIC, 1, 0, 0) is None
-    assert plane.find_extent_of_max_time(TOPIC, 1, 0) is None
+    assert plane.find_extent_by_time(TOPIC, 1, 1, 0, 0) is None
+    assert plane.find_extent_of_max_time(TOPIC, 1, 1, 0) is None
     for topic, partition in ((TOPIC, 2), (NOWHERE, 0)):
         with pytest.raises(UnknownTopicOrPartition):
-            plane.find_extent_by_time(topic, partition, 0, 0)
+            plane.find_extent_by_time(topic, partition, 1, 0, 0)
         with pytest.raises(UnknownTopicOrPartition):
-            plane.find_extent_of_max_time(topic, partition, 0)
+            plane.find_extent_of_max_time(topic, partition, 1, 0)
 
 
 def test_time_is_looked_for_from_the_extent_that_holds_the_offset(plane: ControlPlane, apply: Apply) -> None:
@@ -131,8 +131,8 @@ def test_time_is_looked_for_from_the_extent_that_holds_the_offset(plane: Control
     apply(LogStartMoved(TOPIC, 0, 15))
     for _ in ("before", "after"):
         for found in (
-            plane.find_extent_by_time(TOPIC, 0, 15, 0),
-            plane.find_extent_of_max_time(TOPIC, 0, 15),
+            plane.find_extent_by_time(TOPIC, 0, 1, 15, 0),
+            plane.find_extent_of_max_time(TOPIC, 0, 1, 15),
         ):
             assert found is not None
             assert found.first == 10
@@ -205,6 +205,6 @@ def test_a_deleted_partition_is_unknown_to_its_readers(plane: ControlPlane, appl
         plane.find_extents(TOPIC, 0, 0, 100)
     with pytest.raises(UnknownTopicOrPartition):
         plane.find_epoch_end(TOPIC, 0, 0)
-    assert plane.find_size(TOPIC, 0) == 0
+    assert plane.find_size(TOPIC, 0, 1) == 0
     with pytest.raises(UnknownTopicOrPartition):
-        plane.find_extent_by_time(TOPIC, 0, 0, 0)
+        plane.find_extent_by_time(TOPIC, 0, 1, 0, 0)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.control import sqlite_topics
+from holdfast.control import sqlite_trim
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import CommitRefused, DataDirectoryRefused, StoreFailed
 from holdfast.store.footer import (
@@ -98,10 +98,15 @@ def test_losing_a_store_is_synced(plane: SqliteControlPlane) -> None:
     """A power cut must not make a store with a gap look whole: this one change waits for the disk."""
     statements: list[str] = []
     plane._writer.set_trace_callback(statements.append)
-    plane.apply(stored(2), [EXTENT], lost=[2])
-    drop = next(i for i, sql in enumerate(statements) if sql.startswith("UPDATE stores SET in_sync = 0"))
-    assert statements[drop - 1] == "PRAGMA synchronous = FULL"
-    assert "PRAGMA synchronous = NORMAL" in statements[drop:]
+    for lose in (lambda: plane.apply(stored(2), [EXTENT], lost=[2]), lambda: plane.drop_stores([1])):
+        statements.clear()
+        lose()
+        full = statements.index("PRAGMA synchronous = FULL")
+        assert statements[full + 1] == "BEGIN IMMEDIATE"
+        assert statements[-2:] == ["COMMIT", "PRAGMA synchronous = NORMAL"]
+        assert any(
+            sql.startswith("UPDATE stores SET incarnation = 1, lease = 0, phase = 1") for sql in statements
+        )
     assert plane._writer.execute("PRAGMA synchronous").fetchone() == (1,)
 
 
@@ -170,9 +175,9 @@ def test_trimming_looks_at_no_live_extent(plane: SqliteControlPlane, path: Path)
     """Its cost does not grow with the log: every table is searched by key."""
     with closing(sqlite3.connect(path)) as connection:
         for statement in (
-            sqlite_topics._TRIM_EXPIRED,
-            *sqlite_topics._TRIM_SPANS,
-            *sqlite_topics._TRIM_DELETED[:3],
+            sqlite_trim.TRIM_EXPIRED,
+            *sqlite_trim.TRIM_SPANS,
+            *sqlite_trim.TRIM_DELETED[:3],
         ):
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", (1,))]
             scanned = [step for step in plan if step.startswith("SCAN")]

@@ -99,15 +99,15 @@ def test_found_as_by_looking_at_every_extent(
                     while plane.trim(100):
                         pass
                 live = [extent for extent in log.extents if extent.last >= start]
-                assert plane.find_size(TOPIC, 0) == sum(extent.length_bytes for extent in live)
+                assert plane.find_size(TOPIC, 0, 1) == sum(extent.length_bytes for extent in live)
                 for query in queries:
                     offset = int(end * query.part)
                     there = [extent for extent in live if extent.last >= offset]
                     by_time = [extent.last for extent in there if extent.max_timestamp >= query.time_ms]
-                    found = plane.find_extent_by_time(TOPIC, 0, offset, query.time_ms)
+                    found = plane.find_extent_by_time(TOPIC, 0, 1, offset, query.time_ms)
                     assert last(found) == (by_time[0] if by_time else None)
                     best = max(there, key=lambda extent: extent.max_timestamp, default=None)
-                    newest = plane.find_extent_of_max_time(TOPIC, 0, offset)
+                    newest = plane.find_extent_of_max_time(TOPIC, 0, 1, offset)
                     assert last(newest) == (best.last if best else None)
 
 
@@ -134,12 +134,12 @@ def test_an_end_where_a_span_ends(log: Log, widths: list[int]) -> None:
     """The span of the newest extent is open, full or not: its extents are looked at one by one."""
     log.append([(width, number) for number, width in enumerate(widths)])
     newest = log.extents[-1]
-    assert log.plane.find_size(TOPIC, 0) == sum(extent.length_bytes for extent in log.extents)
-    assert last(log.plane.find_extent_of_max_time(TOPIC, 0, 0)) == newest.last
-    assert last(log.plane.find_extent_by_time(TOPIC, 0, 0, newest.max_timestamp)) == newest.last
+    assert log.plane.find_size(TOPIC, 0, 1) == sum(extent.length_bytes for extent in log.extents)
+    assert last(log.plane.find_extent_of_max_time(TOPIC, 0, 1, 0)) == newest.last
+    assert last(log.plane.find_extent_by_time(TOPIC, 0, 1, 0, newest.max_timestamp)) == newest.last
     log.append([(1, 0)])
-    assert log.plane.find_size(TOPIC, 0) == sum(extent.length_bytes for extent in log.extents)
-    assert last(log.plane.find_extent_of_max_time(TOPIC, 0, 0)) == newest.last
+    assert log.plane.find_size(TOPIC, 0, 1) == sum(extent.length_bytes for extent in log.extents)
+    assert last(log.plane.find_extent_of_max_time(TOPIC, 0, 1, 0)) == newest.last
 
 
 def test_few_rows_and_none_left(log: Log) -> None:
@@ -159,8 +159,8 @@ def test_few_rows_and_none_left(log: Log) -> None:
         pass
     assert log.rows() == []
     with pytest.raises(UnknownTopicOrPartition):
-        log.plane.find_extent_by_time(TOPIC, 0, 0, 0)
-    assert log.plane.find_size(TOPIC, 0) == 0
+        log.plane.find_extent_by_time(TOPIC, 0, 1, 0, 0)
+    assert log.plane.find_size(TOPIC, 0, 1) == 0
 
 
 def test_migration(log: Log) -> None:
@@ -200,11 +200,11 @@ def _steps(log: Log, question: str) -> int:
     try:
         match question:
             case "time":
-                log.plane.find_extent_by_time(TOPIC, 0, 0, len(log.extents) - 1)
+                log.plane.find_extent_by_time(TOPIC, 0, 1, 0, len(log.extents) - 1)
             case "newest":
-                log.plane.find_extent_of_max_time(TOPIC, 0, 0)
+                log.plane.find_extent_of_max_time(TOPIC, 0, 1, 0)
             case "size":
-                log.plane.find_size(TOPIC, 0)
+                log.plane.find_size(TOPIC, 0, 1)
     finally:
         log.plane._reader.set_progress_handler(None, 0)
     return count

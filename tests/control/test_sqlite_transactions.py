@@ -84,22 +84,22 @@ def test_where_instances_begin_is_remembered_for_the_open_ones(
     plane: SqliteControlPlane, apply: Apply, path: Path
 ) -> None:
     """However many came and went beside one that stays open; nor does it matter that it ended at last."""
-    oldest = TRANSACTIONS + 1
+    oldest, newest = 1, TRANSACTIONS + 1
     apply(TransactionBegun(oldest, 9), _extent(0, 0, oldest))
     for first in range(1, TRANSACTIONS + 1, PER_FRAME):
         changes: list[Change] = []
-        for instance in range(first, first + PER_FRAME):
-            changes += [TransactionBegun(instance, 7), _extent(0, instance, instance)]
-            changes.append(TransactionEnded(instance, instance % 2 == 0, 1))
+        for offset in range(first, first + PER_FRAME):
+            changes += [TransactionBegun(offset + 1, 7), _extent(0, offset, offset + 1)]
+            changes.append(TransactionEnded(offset + 1, offset % 2 == 0, 1))
         apply(*changes)
         assert plane.find_bounds(TOPIC, 0).last_stable == 0
-    assert sorted(_joined(path)) == [TRANSACTIONS, oldest]
+    assert sorted(_joined(path)) == [oldest, newest]
     _, steps = _cost(plane._reader, lambda: plane.find_bounds(TOPIC, 0))
     assert steps < 200
     apply(TransactionEnded(oldest, True, 1))
     assert plane.find_bounds(TOPIC, 0).last_stable == TRANSACTIONS + 1
-    apply(TransactionBegun(oldest + 1, 7), _extent(0, TRANSACTIONS + 1, oldest + 1))
-    assert _joined(path) == [oldest + 1]
+    apply(TransactionBegun(newest + 1, 7), _extent(0, TRANSACTIONS + 1, newest + 1))
+    assert _joined(path) == [newest + 1]
 
 
 def test_a_join_drops_a_bounded_number(apply: Apply, path: Path) -> None:

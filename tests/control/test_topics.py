@@ -101,7 +101,7 @@ def test_log_start_never_moves_back(plane: ControlPlane, apply: Apply) -> None:
     assert plane.find_bounds(TOPIC, 0).start == 35
     apply(LogStartMoved(TOPIC, 0, 100))
     assert plane.find_bounds(TOPIC, 0) == LogBounds(start=100, end=100, last_stable=100, leader_epoch=0)
-    assert plane.find_size(TOPIC, 0) == 0
+    assert plane.find_size(TOPIC, 0, 1) == 0
 
 
 @pytest.mark.usefixtures("topic")
@@ -111,10 +111,10 @@ def test_trimming_takes_what_lies_below_the_log_start_in_steps(plane: ControlPla
     apply(LogStartMoved(TOPIC, 0, 35))
     before = plane.find_extents(TOPIC, 0, 35, 1 << 30)
     assert before[1][0].first == 30
-    assert plane.find_size(TOPIC, 0) == 7 * 50
+    assert plane.find_size(TOPIC, 0, 1) == 7 * 50
     assert [plane.trim(2) for _ in range(3)] == [2, 1, 0]
     assert plane.find_extents(TOPIC, 0, 35, 1 << 30) == before
-    assert plane.find_size(TOPIC, 0) == 7 * 50
+    assert plane.find_size(TOPIC, 0, 1) == 7 * 50
     apply(ExtentAppended(TOPIC, 0, 100, 109, [1], 50, 1, 0), LogStartMoved(TOPIC, 0, 40))
     assert plane.trim(100) == 1
 
@@ -159,8 +159,8 @@ def test_topic_made_again_has_nothing_of_the_old_one(
             LogBounds(start=0, end=0, last_stable=0, leader_epoch=0),
             [],
         )
-        assert plane.find_size(topic_id, 0) == 0
-        assert plane.find_extent_of_max_time(topic_id, 0, 0) is None
+        assert plane.find_size(topic_id, 0, 1) == 0
+        assert plane.find_extent_of_max_time(topic_id, 0, 1, 0) is None
         assert plane.find_epoch_end(topic_id, 0, 9) == (0, 0)
         assert plane.find_producers(topic_id, 0) == {}
         assert plane.find_group_offsets("g") == []

@@ -98,8 +98,8 @@ def test_one_outcome_decides_all_partitions(plane: ControlPlane, apply: Apply, c
     outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
     assert told(plane) == [(0, 4, 1, outcome), (5, 5, NO_INSTANCE, None), (6, 7, 1, outcome)]
     assert told(plane, 1) == [(0, 0, 1, outcome)]
-    by_time = plane.find_extent_by_time(OTHER, 0, 0, 5)
-    by_max = plane.find_extent_of_max_time(OTHER, 0, 0)
+    by_time = plane.find_extent_by_time(OTHER, 0, 1, 0, 5)
+    by_max = plane.find_extent_of_max_time(OTHER, 0, 1, 0)
     assert by_time is not None
     assert by_time == by_max
     assert (by_time.instance, by_time.outcome) == (1, outcome)

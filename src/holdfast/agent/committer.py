@@ -67,15 +67,16 @@ class Committer:
         """Apply the frames that the control plane has not seen and return how many there were."""
         for store in self._stores.by_number:
             self._plane.add_store(store)
+        joining = self._find_stores(StorePhase.JOINING)
         replayed = Recovery(self._plane, dict(self._stores.by_number)).run()
+        # They were not replayed, so nobody knows what they have of the last frames.
+        self._plane.drop_stores(sorted(joining | self._find_stores(StorePhase.JOINING)))
         self._next_frame = self._plane.find_applied() + 1
-        # What lies on a store that was joining is not replayed: it begins once more, with what it is known to have.
-        self._plane.drop_stores(self._find_stores(StorePhase.JOINING))
         self._read_stores()
         self._topics = KnownTopics.of(self._plane.list_topics())
         self._transactions = KnownTransactions(self._plane)
         # Current only when the leaders have moved, too: if that fails, the next commit begins with it.
-        self._depose(frozenset(self._find_stores(StorePhase.LOST)))
+        self._depose(self._find_stores(StorePhase.LOST))
         self._is_current = True
         return replayed
 
@@ -187,16 +188,12 @@ class Committer:
             self._is_current = False
 
     def _depose(self, lost: frozenset[int]) -> None:
-        """Let replicas in sync lead what the lost stores led, and say in a frame that those have left.
+        """Let replicas in sync lead what other stores led, and say in a frame which have left, and with what.
 
         The frame must say so even if nothing was led there: later extents leave the store out, so a replay that
         took it for in sync would call it whole.
         """
-        if not lost:
-            return
-        changes: list[Change] = [
-            StoreLeft(store, tuple(self._plane.list_behind(store))) for store in sorted(lost)
-        ]
+        changes: list[Change] = []
         for topic in self._plane.list_topics():
             for number, partition in enumerate(topic.partitions):
                 heirs = [
@@ -204,21 +201,25 @@ class Committer:
                     for store in partition.replicas
                     if store in self._in_sync and store not in partition.joining
                 ]
-                if partition.leader in lost and heirs:
+                if partition.leader not in self._in_sync and heirs:
                     epoch = partition.leader_epoch + 1
                     changes.append(LeaderMoved(topic.topic_id, number, heirs[0], epoch))
                     self._tails.pop(PartitionKey(topic.topic_id, number), None)
+        changes += [StoreLeft(store, tuple(self._plane.list_behind(store))) for store in sorted(lost)]
+        if not changes:
+            return
         written = sorted(self._in_sync | self._joining)
         lost_now = self._make_durable({store: [] for store in written}, changes)
-        self._depose(lost_now)
+        if lost_now:
+            self._depose(lost_now)
 
-    def _find_stores(self, phase: StorePhase) -> list[int]:
-        return [state.store for state in self._plane.list_stores() if state.phase is phase]
+    def _find_stores(self, phase: StorePhase) -> frozenset[int]:
+        return frozenset(state.store for state in self._plane.list_stores() if state.phase is phase)
 
     def _read_stores(self) -> None:
         """Who is in sync and who is joining, and so where the next frame goes."""
         self._in_sync = self._plane.find_in_sync()
-        self._joining = frozenset(self._find_stores(StorePhase.JOINING))
+        self._joining = self._find_stores(StorePhase.JOINING)
         self._tails = {}
 
     def _find_tail(self, key: PartitionKey) -> Tail:

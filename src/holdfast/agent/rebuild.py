@@ -44,10 +44,11 @@ def rebuild(data: Path, *, store: int | None, on_frame: Callable[[int], None]) -
         }
         for number in stores:
             plane.add_store(number)
-        if store is not None:
-            plane.drop_stores([number for number in stores if number != store])
+        replayed = {number: stores[number] for number in stores if store in (None, number)}
         try:
-            frames = Recovery(plane, dict(stores), on_frame=on_frame).run()
+            frames = Recovery(plane, dict(replayed), on_frame=on_frame).run()
+            # Not before: what a frame says of a store must find it as it was when the frame was new.
+            plane.drop_stores([number for number in stores if number not in replayed])
             topics = plane.list_topics()
             return Rebuilt(
                 frames=frames,

@@ -5,13 +5,16 @@ SQLite one to it.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
-from holdfast.control.memory_apply import FrameApplier, PartitionRow, State, StoreRow, drop_store
+from holdfast.control import memory_log
+from holdfast.control.memory_apply import FrameApplier
+from holdfast.control.memory_replicas import add_store, find_begun, lose_store
+from holdfast.control.memory_state import State
 from holdfast.control.plane import (
-    EXTENTS_PER_PLAN_MAX,
     Extent,
     GroupOffset,
     ListedGroup,
@@ -20,12 +23,15 @@ from holdfast.control.plane import (
     Partition,
     Topic,
 )
-from holdfast.errors import CommitRefused, UnknownTopicOrPartition
-from holdfast.rules.lso import last_stable_offset
+from holdfast.control.replicas import PartitionRemoval, Segment, StorePhase, StoreState
+from holdfast.errors import CommitRefused, NotLeaderOrFollower
 from holdfast.rules.producer import ProducerState
+from holdfast.rules.transaction import Outcome
 from holdfast.rules.transactional_id import TransactionalId
+from holdfast.store.durable import write_file
 from holdfast.store.footer import Change, GroupSaved
-from holdfast.store.store import Checkpoint, StoredFrame
+from holdfast.store.replica_changes import HeldTo
+from holdfast.store.store import CARRIED, Checkpoint, StoredFrame
 
 
 class MemoryControlPlane:
@@ -46,14 +52,15 @@ class MemoryControlPlane:
         with self._writing:
             if frames[0].number <= self._state.applied:
                 return
-            before = self._state.copy()
-            for store in lost:
-                drop_store(before, store)
-            after, refusal = before.copy(), None
+            after, refusal = self._state.copy(), None
             try:
                 FrameApplier(after).apply(frames, changes)
             except CommitRefused as refused:
-                after, refusal = before, refused
+                after, refusal = self._state.copy(), refused
+            # After the changes, which must find the store as a replay will: that knows of no loss.
+            begun = {} if refusal else find_begun(changes)
+            for store in lost:
+                lose_store(after, store, begun)
             after.applied = frames[0].number
             for frame in frames:
                 if frame.store in after.stores:
@@ -64,11 +71,12 @@ class MemoryControlPlane:
             raise refusal
 
     def trim(self, rows_max: int) -> int:
-        """Forget extents below a log start, then what deleted topics left behind."""
+        """Forget extents that nobody asks about, then what deleted topics left behind."""
         with self._writing:
             state, left = self._state.copy(), rows_max
             for key, row in state.partitions.items():
-                expired = sum(extent.last < row.start for extent in row.extents)
+                needed_from = max(row.start, row.group.extents_from)
+                expired = sum(extent.last < needed_from for extent in row.extents)
                 trimmed = min(expired, left)
                 state.partitions[key] = replace(row, extents=row.extents[trimmed:])
                 left -= trimmed
@@ -76,6 +84,12 @@ class MemoryControlPlane:
                 trimmed = min(state.unseen[group], left)
                 state.unseen[group] -= trimmed
                 left -= trimmed
+            named = {extent.instance for row in state.partitions.values() for extent in row.extents}
+            state.instances = {
+                number: instance
+                for number, instance in state.instances.items()
+                if number in named or instance.outcome is Outcome.OPEN
+            }
             self._state = state
             return rows_max - left
 
@@ -83,7 +97,7 @@ class MemoryControlPlane:
         """Make a store known."""
         with self._writing:
             state = self._state.copy()
-            state.stores.setdefault(store, StoreRow())
+            add_store(state, store)
             self._state = state
 
     def drop_stores(self, stores: Sequence[int]) -> None:
@@ -91,12 +105,26 @@ class MemoryControlPlane:
         with self._writing:
             state = self._state.copy()
             for store in stores:
-                drop_store(state, store)
+                lose_store(state, store, None)
             self._state = state
+
+    def list_stores(self) -> list[StoreState]:
+        """All stores by number."""
+        return [
+            StoreState(
+                store=store,
+                incarnation=row.kept.incarnation,
+                lease=row.kept.lease,
+                phase=row.kept.phase,
+                checkpoint=row.checkpoint,
+            )
+            for store, row in sorted(self._state.stores.items())
+        ]
 
     def find_in_sync(self) -> frozenset[int]:
         """The stores that have every frame."""
-        return frozenset(store for store, row in self._state.stores.items() if row.in_sync)
+        stores = self._state.stores
+        return frozenset(store for store, row in stores.items() if row.kept.phase is StorePhase.IN_SYNC)
 
     def find_applied(self) -> int:
         """The number of the last frame applied."""
@@ -104,7 +132,8 @@ class MemoryControlPlane:
 
     def find_checkpoint(self, store: int) -> Checkpoint | None:
         """The last frame applied that lies on the store."""
-        return self._state.stores.get(store, StoreRow()).checkpoint
+        row = self._state.stores.get(store)
+        return None if row is None else row.checkpoint
 
     def list_topics(self) -> list[Topic]:
         """All topics by name."""
@@ -114,7 +143,9 @@ class MemoryControlPlane:
                 topic_id=topic_id,
                 name=row.name,
                 partitions=tuple(
-                    state.partitions[key].partition for key in sorted(state.partitions) if key[0] == topic_id
+                    memory_log.describe(state.partitions[key])
+                    for key in sorted(state.partitions)
+                    if key[0] == topic_id
                 ),
                 configs=dict(row.configs),
             )
@@ -124,53 +155,111 @@ class MemoryControlPlane:
 
     def find_partition(self, topic_id: UUID, partition: int) -> Partition:
         """Who holds and who leads it."""
-        return _get_partition(self._state, topic_id, partition).partition
+        return memory_log.describe(memory_log.get_partition(self._state, topic_id, partition))
 
     def find_bounds(self, topic_id: UUID, partition: int) -> LogBounds:
         """Where the partition's log begins and ends."""
         state = self._state
-        return _bounds(state, _get_partition(state, topic_id, partition))
+        return state.bounds(memory_log.get_partition(state, topic_id, partition))
 
-    def find_size(self, topic_id: UUID, partition: int) -> int:
-        """Bytes of the extents that reach to the log start."""
+    def find_size(self, topic_id: UUID, partition: int, store: int) -> int:
+        """Bytes of the pieces on the store that reach to the log start."""
         row = self._state.partitions.get((topic_id, partition))
-        return 0 if row is None else sum(extent.length_bytes for extent in _extents_from(row, row.start))
+        if row is None or store not in row.replicas:
+            return 0
+        return sum(piece.length_bytes for piece in memory_log.kept_from(row, store, row.start))
 
     def find_extents(
         self, topic_id: UUID, partition: int, offset: int, bytes_max: int
     ) -> tuple[LogBounds, list[Extent]]:
         """Bounds and extents from `offset` on, in one snapshot."""
         state = self._state
-        row = _get_partition(state, topic_id, partition)
-        extents: list[Extent] = []
-        if row.start <= offset < row.end:
-            for extent in _extents_from(row, offset):
-                extents.append(_with_outcome(state, extent))
-                bytes_max -= extent.length_bytes
-                if bytes_max <= 0 or len(extents) == EXTENTS_PER_PLAN_MAX:
-                    break
-        return _bounds(state, row), extents
+        row = memory_log.get_partition(state, topic_id, partition)
+        return state.bounds(row), memory_log.find_extents(state, row, offset, bytes_max)
+
+    def find_pieces(
+        self, topic_id: UUID, partition: int, store: int, offset: int, bytes_max: int
+    ) -> tuple[LogBounds, list[Segment | Extent]]:
+        """Bounds, segments and extents from `offset` on, in one snapshot."""
+        state = self._state
+        row = memory_log.get_served(state, topic_id, partition, store)
+        return state.bounds(row), memory_log.find_pieces(state, row, store, offset, bytes_max)
 
     def find_extent_by_time(
-        self, topic_id: UUID, partition: int, offset: int, timestamp_ms: int
-    ) -> Extent | None:
-        """The first extent that holds a record at or after the time."""
+        self, topic_id: UUID, partition: int, store: int, offset: int, timestamp_ms: int
+    ) -> Segment | Extent | None:
+        """The first piece that holds a record at or after the time."""
         state = self._state
-        extents = _extents_from(_get_partition(state, topic_id, partition), offset)
-        found = next((extent for extent in extents if extent.max_timestamp >= timestamp_ms), None)
-        return found and _with_outcome(state, found)
+        row = memory_log.get_served(state, topic_id, partition, store)
+        pieces = memory_log.kept_from(row, store, offset)
+        found = next((piece for piece in pieces if piece.max_timestamp >= timestamp_ms), None)
+        return memory_log.with_outcome(state, found) if isinstance(found, Extent) else found
 
-    def find_extent_of_max_time(self, topic_id: UUID, partition: int, offset: int) -> Extent | None:
-        """The first extent that holds the greatest timestamp."""
+    def find_extent_of_max_time(
+        self, topic_id: UUID, partition: int, store: int, offset: int
+    ) -> Segment | Extent | None:
+        """The first piece that holds the greatest timestamp."""
         state = self._state
-        extents = _extents_from(_get_partition(state, topic_id, partition), offset)
+        row = memory_log.get_served(state, topic_id, partition, store)
         # Of equals, max() takes the first.
-        found = max(extents, key=lambda extent: extent.max_timestamp, default=None)
-        return found and _with_outcome(state, found)
+        pieces = memory_log.kept_from(row, store, offset)
+        found = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
+        return memory_log.with_outcome(state, found) if isinstance(found, Extent) else found
+
+    def find_segments(self, topic_id: UUID, partition: int, store: int, offset: int = 0) -> list[Segment]:
+        """The segments of a partition on a store."""
+        row = self._state.partitions.get((topic_id, partition))
+        return [] if row is None else memory_log.segments_from(row, store, offset)
+
+    def find_removal(self, topic_id: UUID, partition: int) -> PartitionRemoval:
+        """How far each member is clean and how far the group may forget."""
+        state = self._state
+        return memory_log.find_removal(state, memory_log.get_partition(state, topic_id, partition))
+
+    def find_held(self, topic_id: UUID, partition: int, store: int) -> int:
+        """What the store holds of the partition."""
+        row = memory_log.get_partition(self._state, topic_id, partition)
+        if store not in row.replicas:
+            raise NotLeaderOrFollower(f"store {store} does not hold partition {partition} of {topic_id}")
+        return row.replicas[store].held(row.start, row.end)
+
+    def list_behind(self, store: int) -> list[HeldTo]:
+        """The partitions of which a store lacks something."""
+        return memory_log.list_behind(self._state, store)
+
+    def list_files(self, store: int) -> set[str]:
+        """Every segment file on the store that is in use."""
+        rows = self._state.partitions.values()
+        return {segment.file for row in rows for segment in row.segments.get(store, ())}
+
+    def find_oldest_journal(self, store: int) -> int | None:
+        """The lowest number of a file of extents that is in use on the store."""
+        return min(memory_log.files_of_extents(self._state, store), default=None)
+
+    def find_carried(self, store: int) -> set[int]:
+        """The carried files on the store that are in use."""
+        return {number for number in memory_log.files_of_extents(self._state, store) if number >= CARRIED}
+
+    def snapshot(self, path: Path) -> int:
+        """Write all of it to a file, for people: nobody reads it in again."""
+        state = self._state
+        write_file(path, repr(state))
+        return state.applied
+
+    def find_elapsed(self) -> int:
+        """What the grace clock had counted."""
+        return self._state.elapsed_ms
+
+    def save_elapsed(self, elapsed_ms: int) -> None:
+        """Keep what the grace clock has counted."""
+        with self._writing:
+            state = self._state.copy()
+            state.elapsed_ms = max(state.elapsed_ms, elapsed_ms)
+            self._state = state
 
     def find_epoch_end(self, topic_id: UUID, partition: int, leader_epoch: int) -> tuple[int, int]:
         """The greatest epoch up to the one asked for, and where it ended."""
-        row = _get_partition(self._state, topic_id, partition)
+        row = memory_log.get_partition(self._state, topic_id, partition)
         end = row.end
         for epoch, start in reversed(row.epochs):
             if epoch <= leader_epoch:
@@ -204,7 +293,7 @@ class MemoryControlPlane:
 
     def find_next_instance(self) -> int:
         """The number that the next transaction instance gets."""
-        return max(self._state.instances, default=0) + 1
+        return self._state.next_instance
 
     def find_instance_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
         """Where an open instance has data, by topic and partition."""
@@ -260,30 +349,3 @@ class MemoryControlPlane:
 
     def close(self) -> None:
         """There is nothing to let go of."""
-
-
-def _get_partition(state: State, topic_id: UUID, partition: int) -> PartitionRow:
-    row = state.partitions.get((topic_id, partition))
-    if row is None:
-        raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-    return row
-
-
-def _bounds(state: State, row: PartitionRow) -> LogBounds:
-    first_open = next((each.first_offset for each in row.joined if state.is_open(each.instance)), None)
-    return LogBounds(
-        start=row.start,
-        end=row.end,
-        last_stable=max(last_stable_offset(row.end, first_open), row.start),
-        leader_epoch=row.partition.leader_epoch,
-    )
-
-
-def _with_outcome(state: State, extent: Extent) -> Extent:
-    instance = state.instances.get(extent.instance)
-    return extent if instance is None else replace(extent, outcome=instance.outcome)
-
-
-def _extents_from(row: PartitionRow, offset: int) -> Iterator[Extent]:
-    """The extents from the one that holds `offset` on."""
-    return (extent for extent in row.extents if extent.last >= offset)

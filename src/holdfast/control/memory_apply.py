@@ -1,15 +1,16 @@
 """The writing half of the in-memory control plane: what each change does, and when it no longer fits."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.memory_replicas import ReplicaApplier
+from holdfast.control.memory_state import InstanceRow, PartitionRow, State, TopicRow
 from holdfast.control.plane import Extent, GroupOffset, OpenInstance, Partition
+from holdfast.control.replica_rules import founding
 from holdfast.errors import CommitRefused, KafkaRefusal
-from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
+from holdfast.rules.producer import WrittenBatch, append_batch, check_batch
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import Phase, TransactionalId
 from holdfast.store.footer import (
@@ -33,80 +34,10 @@ from holdfast.store.footer import (
     TransactionEnded,
     extents_on,
 )
-from holdfast.store.replica_changes import StoreLeft
-from holdfast.store.store import Checkpoint, Place, StoredFrame
+from holdfast.store.store import Place, StoredFrame
 
 Places = dict[int, dict[int, Place]]
 """Where an extent lies, by store, by the identity of the extent's change."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRow:
-    """What is known of a store."""
-
-    in_sync: bool = True
-    checkpoint: Checkpoint | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRow:
-    """A topic without its partitions."""
-
-    name: str
-    configs: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRow:
-    """A partition and its log. `epochs`: each leader epoch and the offset at which it began."""
-
-    partition: Partition
-    start: int = 0
-    end: int = 0
-    joined: tuple[OpenInstance, ...] = ()
-    """Transaction instances with data here, in the order in which they begin; decided ones too."""
-    epochs: tuple[tuple[int, int], ...] = ((0, 0),)
-    extents: tuple[Extent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceRow:
-    """A transaction instance."""
-
-    producer_id: int
-    outcome: Outcome = Outcome.OPEN
-
-
-@dataclass(slots=True, kw_only=True)
-class State:
-    """All that a control plane knows. Rows are replaced, never changed, so a copy of the tables is a snapshot."""
-
-    applied: int = 0
-    next_producer_id: int = 1
-    stores: dict[int, StoreRow] = field(default_factory=dict)
-    topics: dict[UUID, TopicRow] = field(default_factory=dict)
-    partitions: dict[tuple[UUID, int], PartitionRow] = field(default_factory=dict)
-    producers: dict[tuple[UUID, int, int], ProducerState] = field(default_factory=dict)
-    groups: dict[str, GroupSaved] = field(default_factory=dict)
-    group_offsets: dict[tuple[str, UUID, int], GroupOffset] = field(default_factory=dict)
-    transactional_ids: dict[str, TransactionalId] = field(default_factory=dict)
-    instances: dict[int, InstanceRow] = field(default_factory=dict)
-    staged: dict[tuple[str, UUID, int, int], GroupOffset | None] = field(default_factory=dict)
-    """Positions that count once their instance, the last part of the key, is committed; in order of staging.
-
-    None: the group has committed another one since.
-    """
-    unseen: Counter[str | None] = field(default_factory=Counter)
-    """Rows of deleted topics that are yet to be trimmed, by the group whose deletion takes them too."""
-
-    def is_open(self, instance: int) -> bool:
-        """Whether a transaction instance has begun and has no outcome yet."""
-        row = self.instances.get(instance)
-        return row is not None and row.outcome is Outcome.OPEN
-
-    def copy(self) -> "State":
-        """Another state, to be changed."""
-        return State(**{table.name: copy(getattr(self, table.name)) for table in fields(self)})
 
 
 class FrameApplier:
@@ -133,8 +64,8 @@ class FrameApplier:
             TransactionEnded: self._end_transaction,
             GroupOffsetStaged: self._stage_group_offset,
             LeaderMoved: self._move_leader,
-            StoreLeft: self._leave_store,
         }
+        self._appliers |= ReplicaApplier(state).appliers
 
     def apply(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> None:
         """All changes; CommitRefused at the first that does not fit."""
@@ -166,7 +97,7 @@ class FrameApplier:
         del state.topics[change.topic_id]
         for key in [key for key in state.partitions if key[0] == change.topic_id]:
             row = state.partitions.pop(key)
-            state.unseen[None] += len(row.extents) + len(row.epochs)
+            state.unseen[None] += len(row.extents) + len(row.epochs) + sum(map(len, row.segments.values()))
         for producer in [key for key in state.producers if key[0] == change.topic_id]:
             del state.producers[producer]
             state.unseen[None] += 1
@@ -186,7 +117,10 @@ class FrameApplier:
     def _insert_partitions(self, topic_id: UUID, first: int, replicas: list[list[int]]) -> None:
         for number, stores in enumerate(replicas, first):
             partition = Partition(replicas=tuple(stores), leader=stores[0], leader_epoch=0)
-            self._state.partitions[topic_id, number] = PartitionRow(partition=partition)
+            self._state.partitions[topic_id, number] = PartitionRow(
+                partition=partition,
+                replicas={store: founding(self._state.phase(store)) for store in stores},
+            )
 
     def _configure_topic(self, change: TopicConfigured) -> None:
         topic = self._get_topic(change.topic_id)
@@ -197,8 +131,13 @@ class FrameApplier:
         row = self._find_partition(change.topic_id, change.partition)
         if row is None or row.end < change.log_start:
             raise CommitRefused(f"{change.topic_id}/{change.partition} ends below {change.log_start}")
+        start = max(row.start, change.log_start)
+        segments = {
+            store: tuple(segment for segment in held if segment.end > start)
+            for store, held in row.segments.items()
+        }
         self._state.partitions[change.topic_id, change.partition] = replace(
-            row, start=max(row.start, change.log_start)
+            row, start=start, segments=segments
         )
 
     def _append_extent(self, change: ExtentAppended) -> None:
@@ -315,8 +254,9 @@ class FrameApplier:
         )
 
     def _begin_transaction(self, change: TransactionBegun) -> None:
-        if change.instance in self._state.instances:
+        if change.instance < self._state.next_instance:
             raise CommitRefused(f"transaction instance {change.instance} has begun already")
+        self._state.next_instance = change.instance + 1
         self._state.instances[change.instance] = InstanceRow(producer_id=change.producer_id)
 
     def _end_transaction(self, change: TransactionEnded) -> None:
@@ -351,15 +291,6 @@ class FrameApplier:
     def _check_open(self, instance: int) -> None:
         if not self._state.is_open(instance):
             raise CommitRefused(f"transaction instance {instance} is not open")
-
-    def _leave_store(self, change: StoreLeft) -> None:
-        drop_store(self._state, change.store)
-
-
-def drop_store(state: State, store: int) -> None:
-    """It is in sync no longer; one that is not known stays so."""
-    if store in state.stores:
-        state.stores[store] = replace(state.stores[store], in_sync=False)
 
 
 def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:

@@ -20,27 +20,78 @@ from holdfast.rules.removal import (
     removal_offset,
     risen,
 )
-from holdfast.store.replica_changes import NO_TIME, NOT_LIFTED, SegmentsPublished
+from holdfast.store.replica_changes import NO_TIME, NOT_LIFTED, ReplicasAssigned, SegmentsPublished
 
 Ranges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptStore:
-    """What is kept of a store."""
+    """What is kept of a store, and where it may go from there."""
 
+    store: int
     incarnation: int = 1
     lease: int = 0
     phase: StorePhase = StorePhase.IN_SYNC
 
-    def check_writer(self, store: int, incarnation: int, lease: int) -> None:
+    @property
+    def is_written(self) -> bool:
+        """Whether it is given every frame."""
+        return self.phase in (StorePhase.IN_SYNC, StorePhase.JOINING)
+
+    def check_writer(self, incarnation: int, lease: int) -> None:
         """CommitRefused unless who publishes speaks for this life, holds the lease and is not fenced."""
         if self.phase is StorePhase.FENCED:
-            raise CommitRefused(f"store {store} is fenced")
-        if incarnation != self.incarnation:
-            raise CommitRefused(f"store {store} is in life {self.incarnation}, not {incarnation}")
+            raise CommitRefused(f"store {self.store} is fenced")
+        self._check_life(incarnation)
         if lease != self.lease:
-            raise CommitRefused(f"the lease of store {store} is {self.lease}, not {lease}")
+            raise CommitRefused(f"the lease of store {self.store} is {self.lease}, not {lease}")
+
+    def leased(self, lease: int) -> "KeptStore":
+        """Another keeper publishes for it."""
+        if lease != self.lease + 1:
+            raise CommitRefused(f"the lease of store {self.store} is {self.lease}: {lease} is not the next")
+        return replace(self, lease=lease)
+
+    def came(self, incarnation: int) -> "KeptStore":
+        """It was away, and is given every frame again."""
+        if self.phase is not StorePhase.AWAY:
+            raise CommitRefused(f"store {self.store} is {self.phase.value}, not away")
+        self._check_life(incarnation)
+        return replace(self, phase=StorePhase.JOINING)
+
+    def joined(self, behind: int) -> "KeptStore":
+        """All of its replicas have everything; `behind`: how many do not."""
+        if not self.is_written:
+            raise CommitRefused(f"store {self.store} is {self.phase.value}, not joining")
+        if behind:
+            raise CommitRefused(f"store {self.store} lacks something of {behind} partitions")
+        return replace(self, phase=StorePhase.IN_SYNC)
+
+    def fenced(self) -> "KeptStore":
+        """It counts no longer."""
+        if self.phase is StorePhase.FENCED:
+            raise CommitRefused(f"store {self.store} is fenced already")
+        return replace(self, phase=StorePhase.FENCED)
+
+    def rebuilt(self, incarnation: int) -> "KeptStore":
+        """Its next life."""
+        if self.phase not in (StorePhase.FENCED, StorePhase.AWAY):
+            raise CommitRefused(f"store {self.store} is {self.phase.value}, neither fenced nor away")
+        if incarnation != self.incarnation + 1:
+            raise CommitRefused(
+                f"store {self.store} is in life {self.incarnation}: {incarnation} is not the next"
+            )
+        return replace(self, incarnation=incarnation, phase=StorePhase.JOINING)
+
+    def check_newcomer(self) -> None:
+        """CommitRefused unless a partition may come to lie on it."""
+        if not self.is_written:
+            raise CommitRefused(f"store {self.store} is {self.phase.value}: nothing can be copied to it")
+
+    def _check_life(self, incarnation: int) -> None:
+        if incarnation != self.incarnation:
+            raise CommitRefused(f"store {self.store} is in life {self.incarnation}, not {incarnation}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +150,9 @@ class KeptGroup:
     removable: Removable = NOTHING_REMOVABLE
     coverage: Coverage = NOTHING_COVERED
     extents_from: int = 0
-    """Nobody needs extents below: all members have settled them and MXRO lies above. It never goes back."""
+    """Nobody needs extents below: all members have settled them and MXRO lies above."""
+    trimmed_to: int = 0
+    """The highest that was: extents below may be missing, even if a newcomer might use them."""
 
     def recomputed(self, members: Mapping[int, KeptReplica], at_ms: int) -> "KeptGroup":
         """After a report or a change of the members."""
@@ -108,12 +161,13 @@ class KeptGroup:
         mxfos = {ReplicaId(store): replica.mxfo for store, replica in members.items()}
         mtro = risen(self.removable.mtro, removal_offset(mccos, ids))
         mxro = risen(self.removable.mxro, removal_offset(mxfos, ids))
-        needed = min([mxro, *(replica.settled_to for replica in members.values())])
+        extents_from = min([mxro, *(replica.settled_to for replica in members.values())])
         return replace(
             self,
             removable=Removable(mtro=mtro, mxro=mxro),
             coverage=self.coverage if at_ms == NO_TIME else self.coverage.cover(mtro, at_ms),
-            extents_from=max(self.extents_from, needed) if members else self.extents_from,
+            extents_from=extents_from,
+            trimmed_to=max(self.trimmed_to, extents_from),
         )
 
     def regrouped(self, members: Mapping[int, KeptReplica], at_ms: int = NO_TIME) -> "KeptGroup":
@@ -146,6 +200,15 @@ def founding(phase: StorePhase | None) -> KeptReplica:
             return KeptReplica(held_to=0)
 
 
+def check_assignment(change: ReplicasAssigned, leader: int) -> None:
+    """CommitRefused unless the partition can lie on these stores."""
+    if leader not in change.replicas or len(set(change.replicas)) < len(change.replicas):
+        raise CommitRefused(
+            f"{change.topic_id}/{change.partition} is led by store {leader}:"
+            f" it cannot lie on {list(change.replicas)}"
+        )
+
+
 def publish(
     change: SegmentsPublished,
     *,
@@ -156,7 +219,7 @@ def publish(
     present: Mapping[str, tuple[int, int]],
 ) -> KeptReplica:
     """The replica under its new manifest; CommitRefused if that does not fit. `present`: its segments by file."""
-    store.check_writer(change.store, change.incarnation, change.lease)
+    store.check_writer(change.incarnation, change.lease)
     if change.generation != replica.generation + 1:
         raise _misfit(change, f"is at generation {replica.generation}, not {change.generation - 1}")
     if change.lineage != group.lineage:

@@ -15,6 +15,7 @@ from holdfast.control.sqlite_spans import close_spans
 from holdfast.control.sqlite_stores import StoreTable
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.control.sqlite_transactions import TransactionTable
+from holdfast.control.sqlite_trim import trim
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
 from holdfast.rules.transaction import NO_INSTANCE
@@ -130,14 +131,14 @@ class FrameApplier:
         """Delete rows that nobody sees any more: see `ControlPlane.trim`."""
         with self._writing:
             try:
-                return self._topics.trim(rows_max)
+                return trim(self._writer, rows_max)
             except sqlite3.Error as failure:
                 raise StoreFailed(f"the control plane cannot be trimmed: {failure}") from failure
 
     def _record(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         number = frames[0].number
-        try:
-            with self._synced(bool(lost)):
+        with self._synced(bool(lost)):
+            try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 refusal = self._apply_all(frames, changes)
                 # After the changes, which must find the store as a replay will: that knows of no loss.
@@ -148,11 +149,11 @@ class FrameApplier:
                 )
                 self._writer.execute("INSERT OR REPLACE INTO applied VALUES (1, ?)", (number,))
                 self._writer.execute("COMMIT")
-        except sqlite3.Error as failure:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            self._topics.forget()
-            raise StoreFailed(f"the control plane cannot record frame {number}: {failure}") from failure
+            except sqlite3.Error as failure:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                self._topics.forget()
+                raise StoreFailed(f"the control plane cannot record frame {number}: {failure}") from failure
         if refusal is not None:
             self._topics.forget()
             raise refusal
@@ -187,7 +188,7 @@ class FrameApplier:
         try:
             yield
         finally:
-            if is_needed and not self._writer.in_transaction:
+            if is_needed:
                 self._writer.execute("PRAGMA synchronous = NORMAL")
 
     def _find_begun(self, changes: Sequence[Change]) -> dict[PlaceOf, int]:

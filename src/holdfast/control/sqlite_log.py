@@ -36,8 +36,8 @@ class _Replica(NamedTuple):
 
     settled_to: int
     held: int
-    extents_from: int
-    """Below the higher of this and `settled_to` extents are missing, or not asked for."""
+    trimmed_to: int
+    """Below, extents may be missing, which spans do not know."""
 
 
 class LogReader:
@@ -145,7 +145,7 @@ class LogReader:
         row = (
             self._connect()
             .execute(
-                f"SELECT phase, extents_from, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
+                f"SELECT phase, trimmed_to, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
                 " JOIN removals USING (topic, partition) WHERE topic = ? AND partition = ? AND store = ?",
                 (*self._key(topic_id, partition), store),
             )
@@ -192,7 +192,7 @@ class LogReader:
     def _spans(
         self, topic_id: UUID, partition: int, bounds: LogBounds, replica: _Replica, offset: int
     ) -> SpanReader:
-        start = max(offset, bounds.start, replica.settled_to, replica.extents_from)
+        start = max(offset, bounds.start, replica.settled_to, replica.trimmed_to)
         return SpanReader(self._connect(), *self._key(topic_id, partition), start=start, end=bounds.end)
 
     @contextmanager

@@ -6,7 +6,14 @@ from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, StoreState
 from holdfast.control.sqlite_log import decode_places, read_bounds
-from holdfast.control.sqlite_replicas import IS_MEMBER, PHASES, REPLICA_COLUMNS, read_group, read_replica
+from holdfast.control.sqlite_replicas import (
+    GROUP_COLUMNS,
+    IS_MEMBER,
+    PHASES,
+    REPLICA_COLUMNS,
+    read_group,
+    read_replica,
+)
 from holdfast.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from holdfast.store.replica_changes import HeldTo
 from holdfast.store.store import CARRIED, Checkpoint, Place
@@ -43,7 +50,7 @@ class ReplicaReader:
         rows = (
             self._connect()
             .execute(
-                "SELECT lineage, membership, mtro, mxro, coverage, extents_from, log_start, log_end,"  # noqa: S608
+                f"SELECT {GROUP_COLUMNS}, log_start, log_end,"  # noqa: S608 (constants)
                 f" store, coalesce(incarnation, 1), {IS_MEMBER}, {REPLICA_COLUMNS}"
                 " FROM removals JOIN partitions USING (topic, partition) JOIN replicas USING (topic, partition)"
                 " LEFT JOIN stores USING (store) WHERE topic = ? AND partition = ? ORDER BY store",
@@ -53,13 +60,13 @@ class ReplicaReader:
         )
         if not rows:
             raise UnknownTopicOrPartition(f"no partition {partition} of topic {topic_id}")
-        group = read_group(rows[0][:6])
+        group = read_group(rows[0][:7])
         return PartitionRemoval(
             lineage=group.lineage,
             membership=group.membership,
             removable=group.removable,
             coverage=group.coverage,
-            replicas=tuple(_manifest(row[6:]) for row in rows if row[10]),
+            replicas=tuple(_manifest(row[7:]) for row in rows if row[11]),
         )
 
     def find_held(self, topic_id: UUID, partition: int, store: int) -> int:

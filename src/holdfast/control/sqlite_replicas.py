@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import replace
 
 from holdfast.control.replica_rules import KeptGroup, KeptReplica, KeptStore, founding
 from holdfast.control.replicas import StorePhase
@@ -20,6 +19,7 @@ PHASES = (
 )
 """By the number that stands for each in the column `phase`."""
 
+GROUP_COLUMNS = "lineage, membership, mtro, mxro, coverage, extents_from, trimmed_to"
 REPLICA_COLUMNS = "generation, settled_to, held_to, joined_from, mcco, mxfo, clean_coverage"
 
 IS_MEMBER = f"coalesce(phase, 0) <> {PHASES.index(StorePhase.FENCED)}"
@@ -40,7 +40,7 @@ class ReplicaRows:
         row = self._writer.execute(
             "SELECT incarnation, lease, phase FROM stores WHERE store = ?", (store,)
         ).fetchone()
-        return row and KeptStore(incarnation=row[0], lease=row[1], phase=PHASES[row[2]])
+        return row and KeptStore(store=store, incarnation=row[0], lease=row[1], phase=PHASES[row[2]])
 
     def get_store(self, store: int) -> KeptStore:
         """The same; CommitRefused if it is not known."""
@@ -49,16 +49,16 @@ class ReplicaRows:
             raise CommitRefused(f"there is no store {store}")
         return found
 
-    def put_store(self, store: int, state: KeptStore) -> None:
-        """It is known already."""
+    def put_store(self, store: KeptStore) -> None:
+        """A store that is known, as it is from here on."""
         self._writer.execute(
             "UPDATE stores SET incarnation = ?, lease = ?, phase = ? WHERE store = ?",
-            (state.incarnation, state.lease, PHASES.index(state.phase), store),
+            (store.incarnation, store.lease, PHASES.index(store.phase), store.store),
         )
 
     def found(self, topic: int, partition: int, stores: Iterable[int]) -> None:
         """A new partition."""
-        self._writer.execute("INSERT INTO removals VALUES (?, ?, 1, 1, 0, 0, '[]', 0)", (topic, partition))
+        self._writer.execute("INSERT INTO removals VALUES (?, ?, 1, 1, 0, 0, '[]', 0, 0)", (topic, partition))
         for store in stores:
             known = self.find_store(store)
             self.put((topic, partition), store, founding(None if known is None else known.phase))
@@ -106,8 +106,7 @@ class ReplicaRows:
     def get_group(self, place: PlaceOf) -> KeptGroup:
         """A partition's replicas together."""
         row = self._writer.execute(
-            "SELECT lineage, membership, mtro, mxro, coverage, extents_from FROM removals"
-            " WHERE topic = ? AND partition = ?",
+            f"SELECT {GROUP_COLUMNS} FROM removals WHERE topic = ? AND partition = ?",  # noqa: S608
             place,
         ).fetchone()
         return read_group(row)
@@ -123,22 +122,18 @@ class ReplicaRows:
         group = self.get_group(place)
         group = group.regrouped(members, at_ms) if regroup else group.recomputed(members, at_ms)
         self._writer.execute(
-            "UPDATE removals SET lineage = ?, membership = ?, mtro = ?, mxro = ?, coverage = ?, extents_from = ?"
-            " WHERE topic = ? AND partition = ?",
+            "INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
+                *place,
                 group.lineage,
                 group.membership,
                 group.removable.mtro,
                 group.removable.mxro,
                 write_coverage(group.coverage),
                 group.extents_from,
-                *place,
+                group.trimmed_to,
             ),
         )
-
-    def enter(self, store: int, phase: StorePhase) -> None:
-        """The store is in another phase."""
-        self.put_store(store, replace(self.get_store(store), phase=phase))
 
 
 def read_replica(row: tuple[int, int, int | None, int | None, int, int, str]) -> KeptReplica:
@@ -154,14 +149,15 @@ def read_replica(row: tuple[int, int, int | None, int | None, int, int, str]) ->
     )
 
 
-def read_group(row: tuple[int, int, int, int, str, int]) -> KeptGroup:
-    """A row of `removals`, its key aside."""
+def read_group(row: tuple[int, int, int, int, str, int, int]) -> KeptGroup:
+    """The columns GROUP_COLUMNS."""
     return KeptGroup(
         lineage=row[0],
         membership=row[1],
         removable=Removable(mtro=row[2], mxro=row[3]),
         coverage=read_coverage(row[4]),
         extents_from=row[5],
+        trimmed_to=row[6],
     )
 
 

@@ -43,7 +43,7 @@ class SegmentTable:
 
     def carry(self, change: ExtentsCarried) -> None:
         """Other places of extents on one store; a joining replica holds what follows without a hole."""
-        self._rows.get_store(change.store).check_writer(change.store, change.incarnation, change.lease)
+        self._rows.get_store(change.store).check_writer(change.incarnation, change.lease)
         moved: defaultdict[PlaceOf, list[tuple[int, int]]] = defaultdict(list)
         for extent in change.extents:
             place = (self._topics.get(extent.topic_id), extent.partition)

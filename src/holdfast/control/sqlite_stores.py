@@ -5,9 +5,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from holdfast.control.replica_rules import KeptReplica
+from holdfast.control.replica_rules import KeptReplica, check_assignment
 from holdfast.control.replicas import StorePhase
-from holdfast.control.sqlite_log import read_bounds
 from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
 from holdfast.control.sqlite_segments import SegmentTable, lies_on
 from holdfast.control.sqlite_topics import TopicTable
@@ -24,9 +23,6 @@ from holdfast.store.replica_changes import (
     StoreRebuilt,
 )
 
-WRITTEN = (StorePhase.IN_SYNC, StorePhase.JOINING)
-"""Phases in which a store is given every frame."""
-
 
 class StoreTable:
     """Applies what frames say of stores, and what is known of their failures before a frame says so."""
@@ -41,10 +37,7 @@ class StoreTable:
 
     def lease(self, change: KeeperLeased) -> None:
         """To the next keeper."""
-        store = self._rows.get_store(change.store)
-        if change.lease != store.lease + 1:
-            raise CommitRefused(f"the lease of store {change.store} is {store.lease} already")
-        self._rows.put_store(change.store, replace(store, lease=change.lease))
+        self._rows.put_store(self._rows.get_store(change.store).leased(change.lease))
 
     def add(self, change: StoreAdded) -> None:
         """A new store."""
@@ -58,7 +51,7 @@ class StoreTable:
         """
         for store in stores:
             known = self._rows.find_store(store)
-            if known is None or known.phase not in WRITTEN:
+            if known is None or not known.is_written:
                 continue
             for place, replica, start, end in self._rows.on_store(store):
                 held = replica.held(start, end)
@@ -69,7 +62,7 @@ class StoreTable:
                         else begun.get(place, end)
                     )
                 self._rows.put(place, store, replica.left(held))
-            self._rows.enter(store, StorePhase.LOST)
+            self._rows.put_store(replace(known, phase=StorePhase.LOST))
 
     def leave(self, change: StoreLeft) -> None:
         """A frame says so: what the store holds is what it says, and all of the partitions that it does not name."""
@@ -86,54 +79,32 @@ class StoreTable:
                 held_less = None if topic is None else self._rows.find((topic, partition), change.store)
                 if topic is not None and held_less is not None:
                     self._rows.put((topic, partition), change.store, held_less.left(held_to))
-        self._rows.enter(change.store, StorePhase.AWAY)
+        self._rows.put_store(replace(store, phase=StorePhase.AWAY))
 
     def come(self, change: StoreJoining) -> None:
         """A store that was away is given every frame from the next one on."""
-        store = self._rows.get_store(change.store)
-        if store.phase is not StorePhase.AWAY:
-            raise CommitRefused(f"store {change.store} is {store.phase.value}, not away")
-        if store.incarnation != change.incarnation:
-            raise CommitRefused(
-                f"store {change.store} is in life {store.incarnation}, not {change.incarnation}"
-            )
+        self._rows.put_store(self._rows.get_store(change.store).came(change.incarnation))
         for place, replica, _, end in self._rows.on_store(change.store):
             self._rows.put(place, change.store, replica.came(end))
-        self._rows.enter(change.store, StorePhase.JOINING)
 
     def join(self, change: StoreJoined) -> None:
         """It has everything, and so has each of its replicas."""
-        store = self._rows.get_store(change.store)
-        if store.phase not in WRITTEN:
-            raise CommitRefused(f"store {change.store} is {store.phase.value}, not joining")
         replicas = self._rows.on_store(change.store)
         behind = sum(replica.held(start, end) < end for _, replica, start, end in replicas)
-        if behind:
-            raise CommitRefused(f"store {change.store} lacks something of {behind} partitions")
+        self._rows.put_store(self._rows.get_store(change.store).joined(behind))
         for place, replica, _, _ in replicas:
             self._rows.put(place, change.store, replica.joined())
-        self._rows.enter(change.store, StorePhase.IN_SYNC)
 
     def fence(self, change: StoreFenced) -> None:
         """Its replicas count no longer."""
-        store = self._rows.get_store(change.store)
-        if store.phase is StorePhase.FENCED:
-            raise CommitRefused(f"store {change.store} is fenced already")
-        self._rows.enter(change.store, StorePhase.FENCED)
+        self._rows.put_store(self._rows.get_store(change.store).fenced())
         for place, replica, start, end in self._rows.on_store(change.store):
             self._rows.put(place, change.store, replica.left(replica.held(start, end)))
             self._rows.recompute(place, change.at_ms, regroup=True)
 
     def rebuild(self, change: StoreRebuilt) -> None:
         """Its next life: empty, and a member at once."""
-        store = self._rows.get_store(change.store)
-        if store.phase not in (StorePhase.FENCED, StorePhase.AWAY):
-            raise CommitRefused(f"store {change.store} is {store.phase.value}, neither fenced nor away")
-        if change.incarnation != store.incarnation + 1:
-            raise CommitRefused(f"store {change.store} is in life {store.incarnation} already")
-        self._rows.put_store(
-            change.store, replace(store, incarnation=change.incarnation, phase=StorePhase.JOINING)
-        )
+        self._rows.put_store(self._rows.get_store(change.store).rebuilt(change.incarnation))
         for place, _, start, end in self._rows.on_store(change.store):
             self._enter_group(place, change.store, start, end)
             self._rows.recompute(place, NO_TIME, regroup=True)
@@ -142,24 +113,22 @@ class StoreTable:
         """Other stores for a partition."""
         place = (self._topics.get(change.topic_id), change.partition)
         row = self._writer.execute(
-            "SELECT replicas, leader FROM partitions WHERE topic = ? AND partition = ?", place
+            "SELECT replicas, leader, log_start, log_end FROM partitions WHERE topic = ? AND partition = ?",
+            place,
         ).fetchone()
-        bounds = read_bounds(self._writer, *place)
-        if row is None or bounds is None:
+        if row is None:
             raise CommitRefused(f"there is no {change.topic_id}/{change.partition}")
-        before, leader = json.loads(row[0]), row[1]
-        if leader not in change.replicas or len(set(change.replicas)) < len(change.replicas):
-            raise CommitRefused(
-                f"{change.topic_id}/{change.partition} is led by store {leader}, and cannot lie on {change.replicas}"
-            )
-        for store in set(change.replicas) - set(before):
-            phase = self._rows.get_store(store).phase
-            if phase not in WRITTEN:
-                raise CommitRefused(f"store {store} is {phase.value}")
-            self._enter_group(place, store, bounds.start, bounds.end)
-        for store in set(before) - set(change.replicas):
-            self._rows.remove(place, store)
-            self._segments.drop(place, store)
+        replicas, leader, start, end = row
+        check_assignment(change, leader)
+        before = json.loads(replicas)
+        for store in change.replicas:
+            if store not in before:
+                self._rows.get_store(store).check_newcomer()
+                self._enter_group(place, store, start, end)
+        for store in before:
+            if store not in change.replicas:
+                self._rows.remove(place, store)
+                self._segments.drop(place, store)
         self._writer.execute(
             "UPDATE partitions SET replicas = ? WHERE topic = ? AND partition = ?",
             (json.dumps(change.replicas), *place),

@@ -5,7 +5,6 @@ import sqlite3
 from uuid import UUID
 
 from holdfast.control.sqlite_replicas import ReplicaRows
-from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS
 from holdfast.errors import CommitRefused
 from holdfast.store.footer import (
     LogStartMoved,
@@ -13,34 +12,6 @@ from holdfast.store.footer import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
-)
-
-# CROSS JOIN: the few partitions and deleted topics are looked through, never all extents.
-_TRIM_EXPIRED = (
-    "DELETE FROM extents WHERE (topic, partition, last_offset) IN"
-    " (SELECT topic, partition, last_offset FROM partitions CROSS JOIN extents USING (topic, partition)"
-    " WHERE last_offset < log_start LIMIT ?)"
-)
-# There are fewer spans than extents: they are gone when those are, and need not be counted.
-_TRIM_SPANS = (
-    *(
-        "DELETE FROM extent_spans WHERE (topic, partition, level, span) IN"  # noqa: S608 (numbers of ours)
-        " (SELECT topic, partition, level, span FROM partitions CROSS JOIN extent_spans USING (topic, partition)"
-        f" WHERE level = {level} AND span < log_start >> {SPAN_BITS * level} LIMIT ?)"
-        for level in range(1, LEVELS + 1)
-    ),
-    "DELETE FROM extent_spans WHERE (topic, partition, level, span) IN"
-    " (SELECT topic, partition, level, span FROM deleted_topics CROSS JOIN extent_spans USING (topic) LIMIT ?)",
-)
-_TRIM_DELETED = (
-    "DELETE FROM extents WHERE (topic, partition, last_offset) IN"
-    " (SELECT topic, partition, last_offset FROM deleted_topics CROSS JOIN extents USING (topic) LIMIT ?)",
-    "DELETE FROM producers WHERE (topic, partition, producer_id) IN"
-    " (SELECT topic, partition, producer_id FROM deleted_topics CROSS JOIN producers USING (topic) LIMIT ?)",
-    "DELETE FROM leader_epochs WHERE (topic, partition, leader_epoch) IN (SELECT topic, partition, leader_epoch"
-    " FROM deleted_topics CROSS JOIN leader_epochs USING (topic) LIMIT ?)",
-    "DELETE FROM group_offsets WHERE (group_id, topic, partition) IN (SELECT group_id, topic, partition"
-    " FROM group_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?)",
 )
 
 
@@ -140,29 +111,6 @@ class TopicTable:
             " (SELECT store FROM replicas WHERE topic = ?1 AND partition = ?2)",
             (topic, change.partition, change.log_start),
         )
-
-    def trim(self, rows_max: int) -> int:
-        """Delete up to so many rows that nobody sees any more, in one transaction; how many there were."""
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            trimmed = self._trim(rows_max)
-        except BaseException:
-            self._writer.execute("ROLLBACK")
-            raise
-        self._writer.execute("COMMIT")
-        return trimmed
-
-    def _trim(self, rows_max: int) -> int:
-        for statement in _TRIM_SPANS:
-            self._writer.execute(statement, (rows_max,))
-        trimmed = self._writer.execute(_TRIM_EXPIRED, (rows_max,)).rowcount
-        if self._writer.execute("SELECT 1 FROM deleted_topics LIMIT 1").fetchone() is None:
-            return trimmed
-        for statement in _TRIM_DELETED:
-            trimmed += self._writer.execute(statement, (rows_max - trimmed,)).rowcount
-        if trimmed < rows_max:
-            self._writer.execute("DELETE FROM deleted_topics")
-        return trimmed
 
     def _insert_partitions(self, row: int, first: int, replicas: list[list[int]]) -> None:
         numbered = list(enumerate(replicas, first))

@@ -7,7 +7,8 @@ UPDATE stores SET phase = 1 WHERE NOT in_sync;
 ALTER TABLE stores DROP COLUMN in_sync;
 
 -- What a partition's replicas may forget together. coverage: JSON array of [offset, since when (ms, grace clock)].
--- Extents below extents_from are needed by nobody: all members have settled them, and MXRO lies above.
+-- Extents below extents_from are needed by nobody: all members have settled them, and MXRO lies above. trimmed_to is the
+-- highest that was: below it, extents may be missing.
 CREATE TABLE removals (
     topic        INTEGER NOT NULL,
     partition    INTEGER NOT NULL,
@@ -17,6 +18,7 @@ CREATE TABLE removals (
     mxro         INTEGER NOT NULL,
     coverage     TEXT NOT NULL,
     extents_from INTEGER NOT NULL,
+    trimmed_to   INTEGER NOT NULL,
     PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
 
@@ -79,7 +81,7 @@ CREATE TABLE grace (
 );
 INSERT INTO grace VALUES (1, 0);
 
-INSERT INTO removals SELECT topic, partition, 1, 1, 0, 0, '[]', 0 FROM partitions;
+INSERT INTO removals SELECT topic, partition, 1, 1, 0, 0, '[]', 0, 0 FROM partitions;
 -- lies_on(places, store) is a function of ours.
 INSERT INTO replicas
     SELECT topic, partition, value, 0, 0,
