@@ -14,6 +14,7 @@ from holdfast.agent.grace import Grace
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.restore import restore
 from holdfast.agent.settings import Settings
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_config import check_configs
@@ -39,6 +40,7 @@ class Cluster:
     def __init__(self, settings: Settings, directory: DataDirectory) -> None:
         self.settings = settings
         self.cluster_id = directory.cluster_id
+        restore(directory)
         self.plane = SqliteControlPlane(directory.control_db)
         self.stores = StoreSet(
             (

@@ -5,15 +5,13 @@ about it, so it may stay, and the others are given it. A store that cannot be br
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from heapq import merge
-from itertools import groupby
 
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, StoreFailed
 from holdfast.store import footer
-from holdfast.store.footer import Change, ExtentAppended
+from holdfast.store.footer import Change, ExtentAppended, StoreLeft
 from holdfast.store.journal import Buffer
 from holdfast.store.store import Place, Store, StoredFrame
 
@@ -26,58 +24,69 @@ class Recovery:
     def __init__(
         self,
         plane: ControlPlane,
-        stores: dict[int, Store],
+        stores: Mapping[int, Store],
         *,
         on_frame: Callable[[int], None] = lambda number: None,
     ) -> None:
         self._plane = plane
         self._on_frame = on_frame
-        self._stores = {number: stores[number] for number in sorted(plane.find_in_sync() & stores.keys())}
-        self._failed: dict[int, StoreFailed] = {}
+        self._stores = stores
+        self._streams: dict[int, Stream] = {}
 
     def run(self) -> int:
         """Apply what the control plane has not seen, and return how many frames that were.
 
         StoreFailed if no store is left that has everything.
         """
-        replays = [self._replay(number) for number in self._stores]
+        applied = self._plane.find_applied()
+        for store in sorted(self._plane.find_in_sync() & self._stores.keys()):
+            checkpoint = self._plane.find_checkpoint(store)
+            # A control plane from a snapshot may know stores that have been away since: they have a gap.
+            frames = self._stores[store].replay(checkpoint, first=applied + 1 if applied else None)
+            self._streams[store] = Stream(store, frames)
         replayed = 0
-        for _, group in groupby(merge(*replays, key=_number), key=_number):
-            frames = list(group)
-            self._apply(frames)
-            self._on_frame(frames[0].number)
+        while (number := self._find_next()) is not None:
+            self._apply([frame for stream in self._streams.values() if (frame := stream.take(number))])
+            self._on_frame(number)
             replayed += 1
         self._drop_failed()
         return replayed
 
-    def _replay(self, store: int) -> Iterator[StoredFrame]:
-        try:
-            yield from self._stores[store].replay(self._plane.find_checkpoint(store))
-        except StoreFailed as failure:
-            logger.error("store %d cannot be replayed: %s", store, failure)
-            self._failed[store] = failure
+    def _find_next(self) -> int | None:
+        """The lowest frame that some store has and that is not applied yet."""
+        numbers = (stream.frame.number for stream in self._streams.values() if stream.frame is not None)
+        return min(numbers, default=None)
 
     def _apply(self, frames: list[StoredFrame]) -> None:
+        number = frames[0].number
         if len({frame.footer for frame in frames}) > 1:
             names = ", ".join(str(frame.store) for frame in frames)
-            raise StoreFailed(f"stores {names} disagree about frame {frames[0].number}: restore one of them")
+            raise StoreFailed(f"stores {names} disagree about frame {number}: restore one of them")
         changes = footer.decode(frames[0].footer)
-        lacking = self._stores.keys() - self._failed.keys() - {frame.store for frame in frames}
-        frames += [healed for store in sorted(lacking) if (healed := self._heal(store, frames, changes))]
+        having = {frame.store for frame in frames}
+        for store, stream in self._streams.items():
+            if store not in having and stream.is_at_end:
+                frames += filter(None, [self._heal(stream, frames, changes)])
         # A refusal now was a refusal when the frame was new, and nobody was told otherwise.
         with suppress(CommitRefused):
             self._plane.apply(frames, changes)
+        if any(isinstance(change, StoreLeft) for change in changes):
+            # It is given no more frames, so it lacks none.
+            in_sync = self._plane.find_in_sync()
+            self._streams = {store: stream for store, stream in self._streams.items() if store in in_sync}
 
-    def _heal(self, store: int, frames: list[StoredFrame], changes: list[Change]) -> StoredFrame | None:
+    def _heal(self, stream: "Stream", frames: list[StoredFrame], changes: list[Change]) -> StoredFrame | None:
         """Give a store the frame that it lacks, its body put together from the others'."""
+        number = frames[0].number
         try:
             body: list[Buffer] = [
-                self._read_extent(extent, frames, changes) for _, extent in footer.extents_on(changes, store)
+                self._read_extent(extent, frames, changes)
+                for _, extent in footer.extents_on(changes, stream.store)
             ]
-            return self._stores[store].append(frames[0].number, body, frames[0].footer)
+            return self._stores[stream.store].append(number, body, frames[0].footer)
         except StoreFailed as failure:
-            logger.error("store %d cannot be given frame %d: %s", store, frames[0].number, failure)
-            self._failed[store] = failure
+            logger.error("store %d cannot be given frame %d: %s", stream.store, number, failure)
+            stream.failure = failure
             return None
 
     def _read_extent(self, wanted: ExtentAppended, frames: list[StoredFrame], changes: list[Change]) -> bytes:
@@ -90,12 +99,49 @@ class Recovery:
 
     def _drop_failed(self) -> None:
         """Stores that could not be replayed lack what others have; if no other is left, that is the end."""
-        if not self._failed:
-            return
-        if len(self._failed) == len(self._stores):
-            raise next(iter(self._failed.values()))
-        self._plane.drop_stores(list(self._failed))
+        failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
+        if failures and len(failures) == len(self._streams):
+            raise failures[0]
+        if failures:
+            self._plane.drop_stores(
+                [store for store, stream in self._streams.items() if stream.failure is not None]
+            )
 
 
-def _number(frame: StoredFrame) -> int:
-    return frame.number
+class Stream:
+    """The frames of one store, one at a time, until they end or cannot be read any further."""
+
+    def __init__(self, store: int, frames: Iterator[StoredFrame]) -> None:
+        self.store = store
+        self._frames = frames
+        self.frame: StoredFrame | None = None
+        """The next one; None at the end and after a failure."""
+        self.failure: StoreFailed | None = None
+        self._advance()
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether there are no more frames, and nothing went wrong."""
+        return self.frame is None and self.failure is None
+
+    def take(self, number: int) -> StoredFrame | None:
+        """The frame of that number. A store that lacks it, but has later ones, has failed."""
+        frame = self.frame
+        if frame is None:
+            return None
+        if frame.number != number:
+            self._fail(StoreFailed(f"store {self.store} lacks frames {number} to {frame.number - 1}"))
+            return None
+        self._advance()
+        return frame
+
+    def _advance(self) -> None:
+        try:
+            self.frame = next(self._frames, None)
+        except StoreFailed as failure:
+            self._fail(failure)
+
+    def _fail(self, failure: StoreFailed) -> None:
+        logger.error("store %d cannot be replayed: %s", self.store, failure)
+        self.failure = failure
+        self.frame = None

@@ -16,9 +16,10 @@ from holdfast.cli.data_option import data_option
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def recover(data: Path, store: int | None, as_json: bool) -> None:
-    """Make control.db anew from the journals, offsets, sequences and group offsets included.
+    """Make control.db anew from the newest snapshot and the journals after it, or from the journals alone.
 
-    The one that is there is set aside. `holdfast up` does the same by itself when control.db is missing.
+    Offsets, sequences, transactions and groups are all in there. The one that is there is set aside. `holdfast up`
+    does the same by itself when control.db is missing.
     """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -32,8 +33,9 @@ def recover(data: Path, store: int | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(rebuilt), default=str))
         return
+    begun = "" if rebuilt.snapshot is None else f"a snapshot of frame {rebuilt.snapshot:,} and "
     click.echo(
-        f"control.db made anew from {rebuilt.frames:,} frames: {rebuilt.topics} topics,"
+        f"control.db made anew from {begun}{rebuilt.frames:,} frames: {rebuilt.topics} topics,"
         f" {rebuilt.partitions} partitions, {rebuilt.records_end:,} offsets"
     )
     click.echo(f"stores in sync: {', '.join(map(str, rebuilt.in_sync))}")

@@ -20,6 +20,12 @@ from holdfast.store.verify import verify_body
 FIRST_FRAME = 1
 
 
+def list_journals(directory: Path) -> list[int]:
+    """The first frames of all journals of the store in `directory`, in order."""
+    names = (path.stem for path in (directory / "journal").glob("*.journal"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
 class Journals:
     """Journal files below `directory`; see `docs/formats.md`. One thread at a time writes or replays."""
 
@@ -45,8 +51,7 @@ class Journals:
 
     def numbers(self) -> list[int]:
         """The first frames of all journals on disk, in order."""
-        names = (path.stem for path in self._directory.glob("*.journal"))
-        return sorted(int(name) for name in names if name.isdecimal())
+        return list_journals(self._directory.parent)
 
     def append(self, number: int, body: Sequence[Buffer], footer: bytes) -> StoredFrame:
         """Write one frame durably: see `Store.append`."""
