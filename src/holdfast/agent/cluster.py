@@ -1,6 +1,7 @@
 """What the nodes of one process share: control plane, stores, group commit, topics."""
 
 import itertools
+import logging
 import time
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.restore import restore
+from holdfast.agent.returning import Returning
 from holdfast.agent.settings import Settings
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_config import check_configs
@@ -23,9 +25,12 @@ from holdfast.agent.waiters import Waiters
 from holdfast.agent.writes import CreateTopic
 from holdfast.control.plane import Topic
 from holdfast.control.sqlite import SqliteControlPlane
-from holdfast.errors import InvalidPartitions, InvalidReplicationFactor, PolicyViolation
+from holdfast.errors import InvalidPartitions, InvalidReplicationFactor, PolicyViolation, StoreFailed
 from holdfast.store.footer import TopicCreated
 from holdfast.store.local import LocalStore
+from holdfast.store.reopened import ReopenedStore
+
+logger = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 10_000
 REPLICAS_DEFAULT_MAX = 3
@@ -42,11 +47,9 @@ class Cluster:
         self.cluster_id = directory.cluster_id
         restore(directory)
         self.plane = SqliteControlPlane(directory.control_db)
+        reopened = {number: self._open_store(directory, number) for number in directory.nodes}
         self.stores = StoreSet(
-            (
-                LocalStore(directory.store(number), store=number, cluster_id=directory.cluster_id)
-                for number in directory.nodes
-            ),
+            (store.as_store for store in reopened.values()),
             append_seconds_max=settings.store_seconds_max,
         )
         committer = Committer(plane=self.plane, stores=self.stores, now_ms=wall_clock_ms)
@@ -92,8 +95,38 @@ class Cluster:
             grace_ms=Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms).elapsed_ms,
             wall_ms=wall_clock_ms,
         )
+        self.returning = Returning(
+            self.plane,
+            self.catalog,
+            self.stores,
+            self.commits,
+            reopened=reopened,
+            interval_seconds=settings.return_seconds,
+        )
         self.commits.start()
         self.expiry.start()
+        self.returning.start()
+
+    def _open_store(self, directory: DataDirectory, number: int) -> ReopenedStore:
+        """The store, open unless it cannot be: then the others go on without it, as if it had failed."""
+
+        def open_store(incarnation: int | None) -> LocalStore:
+            return LocalStore(
+                directory.store(number),
+                store=number,
+                cluster_id=directory.cluster_id,
+                incarnation=incarnation,
+            )
+
+        known = {state.store: state for state in self.plane.list_stores()}
+        store = ReopenedStore(number, open_store)
+        try:
+            store.reopen(known[number].incarnation if number in known else None)
+        except StoreFailed as failure:
+            if len(directory.nodes) == 1:
+                raise
+            logger.error("store %d cannot be opened: %s", number, failure)
+        return store
 
     async def create_topic(
         self,
@@ -153,6 +186,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Commit what is queued, then close everything."""
+        await self.returning.stop()
         await self.expiry.stop()
         await self.commits.stop()
         self.stores.close()

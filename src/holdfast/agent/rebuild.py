@@ -70,8 +70,6 @@ def _replay(
             plane.add_store(number)
         replayed = {number: stores[number] for number in stores if store in (None, number)}
         frames = Recovery(plane, dict(replayed), on_frame=on_frame).run()
-        # Not before: what a frame says of a store must find it as it was when the frame was new.
-        plane.drop_stores([number for number in stores if number not in replayed])
         topics = plane.list_topics()
         return Rebuilt(
             snapshot=None if draft is None else draft.frame,

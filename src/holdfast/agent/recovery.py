@@ -102,10 +102,10 @@ class Recovery:
         failures = [stream.failure for stream in self._streams.values() if stream.failure is not None]
         if failures and len(failures) == len(self._streams):
             raise failures[0]
-        if failures:
-            self._plane.drop_stores(
-                [store for store, stream in self._streams.items() if stream.failure is not None]
-            )
+        replayed = {store for store, stream in self._streams.items() if stream.failure is None}
+        # A store may also have joined in a frame that was replayed. Nobody has looked at what it has since.
+        if lacking := sorted(self._plane.find_in_sync() - replayed):
+            self._plane.drop_stores(lacking)
 
 
 class Stream:

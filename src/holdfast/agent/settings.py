@@ -37,6 +37,8 @@ class Settings:
     offsets_retention_seconds: float = 7 * 24 * 3600.0
     """How long positions of a consumer group are kept after its last member has left, and those of topics that a
     group no longer reads, or of consumers without a group, after they were committed; Kafka's default."""
+    return_seconds: float = 5.0
+    """How often stores that are away are looked at; one that is well again comes back by itself."""
     keeper: KeeperLimits = field(default_factory=KeeperLimits)
     """When stores are settled and compacted."""
     stop_seconds_max: float = 5.0

@@ -1,7 +1,7 @@
 """The stores of a process, written to in parallel, each within a deadline."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -54,6 +54,10 @@ class StoreSet:
             except StoreFailed as failure:
                 appended.failures[store] = failure
         return appended
+
+    def submit(self, store: int, work: Callable[[], None]) -> "Future[None]":
+        """Have something done to a store in its own thread, after what it is doing now."""
+        return self._threads[store].submit(work)
 
     def _result(self, store: int, write: "Future[StoredFrame]") -> StoredFrame:
         if write.done():
