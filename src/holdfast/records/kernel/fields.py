@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from holdfast.records.batch import CODEC_MASK, LOG_APPEND_TIME_BIT, RECORD_BYTES_MIN
 from holdfast.records.kernel.index import crc_fault
-from holdfast.records.kernel.jit import compiled, inlined
+from holdfast.records.kernel.jit import compiled
 from holdfast.records.kernel.layout import Columns, Fault, Wanted
 from holdfast.records.kernel.memory import PREFETCH_BYTES, Octets, prefetch
 from holdfast.records.kernel.varint import LOST, read_varint, skip_bytes
@@ -72,22 +72,26 @@ def _scan_batch(
     fixed_time = batch.attributes & LOG_APPEND_TIME_BIT != 0
     delta_min = 0
     for _ in range(batch.record_count):
+        length, position = read_varint(data, position, payload_end)
+        if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
+            return row, _RECORD_LENGTH
+        record_end = position + length
         prefetch(data, position + PREFETCH_BYTES)
         prefetch(data, position + PREFETCH_BYTES + 64)
-        (
-            fault,
-            position,
-            timestamp_delta,
-            delta,
-            key_start,
-            key_bytes,
-            value_start,
-            value_bytes,
-            header_count,
-        ) = read_record(data, position, payload_end, delta_min, last_delta)
-        if fault != 0:
-            return row, fault
+        timestamp_delta, position = read_varint(data, position + 1, record_end)
+        delta, position = read_varint(data, position, record_end)
+        if delta < delta_min or delta > last_delta:
+            return row, _RECORD_OFFSET
         delta_min = delta + 1
+        key_bytes, key_start = read_varint(data, position, record_end)
+        position = skip_bytes(key_start, key_bytes, record_end)
+        value_bytes, value_start = read_varint(data, position, record_end)
+        position = skip_bytes(value_start, value_bytes, record_end)
+        header_count, position = read_varint(data, position, record_end)
+        if header_count != 0:
+            position = _skip_headers(data, position, header_count, record_end)
+        if position != record_end:
+            return row, _RECORD_FIELDS
         offset = base_offset + delta
         at = np.uintp(row)
         columns.offset[at] = offset
@@ -102,44 +106,6 @@ def _scan_batch(
     if position != payload_end:
         return row, _LEFT_OVER
     return row, 0
-
-
-@inlined
-def read_record(
-    data: Octets, position: int, payload_end: int, delta_min: int, last_delta: int
-) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """One record: (fault, its end, timestamp delta, offset delta, key, its length, value, its length, header count)."""
-    fault = 0
-    length, position = read_varint(data, position, payload_end)
-    record_end = position + length
-    if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
-        fault = _RECORD_LENGTH
-        record_end = 0
-    timestamp_delta, position = read_varint(data, position + 1, record_end)
-    delta, position = read_varint(data, position, record_end)
-    key_bytes, key_start = read_varint(data, position, record_end)
-    position = skip_bytes(key_start, key_bytes, record_end)
-    value_bytes, value_start = read_varint(data, position, record_end)
-    position = skip_bytes(value_start, value_bytes, record_end)
-    header_count, position = read_varint(data, position, record_end)
-    if header_count != 0:
-        position = _skip_headers(data, position, header_count, record_end)
-    if fault == 0:
-        if delta < delta_min or delta > last_delta:
-            fault = _RECORD_OFFSET
-        elif position != record_end:
-            fault = _RECORD_FIELDS
-    return (
-        fault,
-        position,
-        timestamp_delta,
-        delta,
-        key_start,
-        key_bytes,
-        value_start,
-        value_bytes,
-        header_count,
-    )
 
 
 @compiled

@@ -21,7 +21,7 @@ _SOURCES = Path(__file__).parent
 def compiled(function: Function) -> Function:
     """Compile on first call, or load what an earlier process has compiled."""
     with _cache_directory():
-        return njit(nogil=True, cache=True, _nrt=False)(function)
+        return njit(nogil=True, cache=True)(function)
 
 
 def inlined(function: Function) -> Function:

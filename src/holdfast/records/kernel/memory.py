@@ -19,7 +19,7 @@ _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
-def pointer_to(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(builder.bitcast(data, _I8.as_pointer()), [position])
 
@@ -29,7 +29,7 @@ def _loader(bits: int, *, big_endian: bool) -> Any:
 
     def load(typing_context: Any, buffer: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = pointer_to(context, builder, signature.args[0], *arguments)
+            pointer = _pointer(context, builder, signature.args[0], *arguments)
             value = builder.load(builder.bitcast(pointer, integer.as_pointer()))
             value.align = 1
             if big_endian:
@@ -47,7 +47,7 @@ def _storer(bits: int) -> Any:
     def store(typing_context: Any, buffer: Any, position: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array, position, number = arguments
-            pointer = pointer_to(context, builder, signature.args[0], array, position)
+            pointer = _pointer(context, builder, signature.args[0], array, position)
             value = builder.trunc(number, integer) if bits < 64 else number
             stored = builder.store(builder.bswap(value), builder.bitcast(pointer, integer.as_pointer()))
             stored.align = 1
@@ -74,7 +74,7 @@ def prefetch(typing_context: Any, buffer: Any, position: Any) -> Any:
     """Ask for the cache line at `position`, which may lie behind the end: a prefetch never faults."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = pointer_to(context, builder, signature.args[0], *arguments)
+        pointer = _pointer(context, builder, signature.args[0], *arguments)
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         builder.call(function, [pointer, _I32(0), _I32(2), _I32(1)])
@@ -91,8 +91,8 @@ def copy_bytes(
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         target, target_at, source, source_at, count = arguments
-        to = pointer_to(context, builder, signature.args[0], target, target_at)
-        origin = pointer_to(context, builder, signature.args[2], source, source_at)
+        to = _pointer(context, builder, signature.args[0], target, target_at)
+        origin = _pointer(context, builder, signature.args[2], source, source_at)
         cgutils.raw_memcpy(builder, to, origin, count, ir.Constant(_I64, 1))
         return context.get_dummy_value()
 

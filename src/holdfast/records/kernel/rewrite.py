@@ -44,7 +44,6 @@ def copy_selected(
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
     inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
     out: Octets | None = None,
-    plain: bool = False,
 ) -> Rewritten:
     """Batches with those records whose entry in `keep` is true, at the same offsets, CRCs made anew.
 
@@ -79,13 +78,6 @@ def copy_selected(
     rewritten = output.data[:written]
     if codecs[partial].any():
         rewritten = _recompress(rewritten, batches["size_bytes"], np.where(partial, codecs, Codec.NONE))
-    if plain:
-        from holdfast.records.walk import walk
-
-        rewritten = memoryview(bytearray(rewritten))
-        for b in list(walk(rewritten)):
-            rewritten[b.position + ATTRIBUTES_AT + 1] &= ~0x10
-            seal(rewritten, b.position)
     emptied = is_data & (kept == 0) & (batches["size_bytes"] > 0)
     dropped = batches["size_bytes"] == 0
     return Rewritten(
