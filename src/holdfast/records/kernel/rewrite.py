@@ -12,6 +12,8 @@ from holdfast.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
     LENGTH_STARTS_AT,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     Codec,
     seal,
 )
@@ -29,7 +31,11 @@ class Rewritten:
 
     buffer: memoryview
     records_kept: int
+    max_timestamp: int
+    """The greatest of the batches that have records, -1 if there is none."""
     batches_verbatim: int
+    batches_patched: int
+    """Whole, but no longer transactional."""
     batches_rebuilt: int
     batches_emptied: int
     batches_dropped: int
@@ -40,6 +46,7 @@ def copy_selected(
     keep: Mask,
     *,
     keep_empty: bool | Mask = False,
+    plain: bool = False,
     check_crcs: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
     inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
@@ -50,6 +57,7 @@ def copy_selected(
     `keep` has one entry per data record of the buffer, in `scan`'s order; control batches stay as they are.
     A batch that keeps all its records is copied byte by byte. One that keeps none is dropped, or leaves its
     header if `keep_empty` says so, for all batches or for each. Rebuilt batches keep their codec.
+    With `plain` no data batch stays transactional; one that keeps its records is not even inflated for that.
     Raises CorruptBatch for one that inflates to more than `inflated_bytes_max`, and when all that are rebuilt
     inflate to more than `inflated_total_bytes_max`.
     `out` is reused if it is large enough; the result then lives in it until the next call.
@@ -69,6 +77,9 @@ def copy_selected(
     kept = batches["row_count"].copy()
     partial = is_data & (kept > 0) & (kept < batches["record_count"])
     codecs = batches["attributes"] & CODEC_MASK
+    settled = is_data & (batches["attributes"] & TRANSACTIONAL_BIT != 0) & plain
+    batches["attributes"][settled] &= ~TRANSACTIONAL_BIT
+    patched = settled & (kept > 0) & ~partial
     rebuilt = Wanted(batches=partial, start=0, end=UNBOUNDED, check_crcs=check_crcs)
     budget = InflationBudget(batch_bytes_max=inflated_bytes_max, total_bytes_max=inflated_total_bytes_max)
     data, _ = inflate(source, batches, rebuilt, budget=budget)
@@ -83,7 +94,9 @@ def copy_selected(
     return Rewritten(
         buffer=rewritten,
         records_kept=int(kept.sum(dtype=np.int64)),
-        batches_verbatim=len(batches) - int(partial.sum() + emptied.sum() + dropped.sum()),
+        max_timestamp=int(batches["max_timestamp"].max(initial=NO_TIMESTAMP, where=kept > 0)),
+        batches_verbatim=len(batches) - int((partial | patched | emptied | dropped).sum()),
+        batches_patched=int(patched.sum()),
         batches_rebuilt=int(partial.sum()),
         batches_emptied=int(emptied.sum()),
         batches_dropped=int(dropped.sum()),

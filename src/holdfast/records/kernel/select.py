@@ -25,6 +25,7 @@ from holdfast.records.kernel.memory import (
     PREFETCH_BYTES,
     Octets,
     copy_bytes,
+    load_int16,
     prefetch,
     store_int16,
     store_int32,
@@ -58,8 +59,9 @@ def select_records(
 ) -> tuple[int, int, int]:
     """(bytes written, fault, batch). Sets each batch's size_bytes to what it takes in the output, perhaps 0.
 
-    A batch that stays whole is copied as it is, and so is a control batch. `output` has room for every batch
-    with its payload inflated. CRCs of inflated batches have been checked before.
+    A batch that stays whole is copied as it is, and so is a control batch; attributes that were changed in the
+    table are changed in the copy. `output` has room for every batch with its payload inflated. CRCs of inflated batches
+    have been checked before.
     """
     row = 0
     written = 0
@@ -74,6 +76,8 @@ def select_records(
                 return written, fault, index
         if is_whole:
             copy_bytes(output, written, source, batch.position, batch.size_bytes)
+            if batch.attributes != load_int16(source, batch.position + ATTRIBUTES_AT):
+                _seal(batch, output, written)
         elif batch.row_count > 0:
             copy_bytes(output, written, source, batch.position, HEADER_BYTES)
             fault = _rebuild(data, batch, keep.records[row : row + batch.record_count], output, written)
@@ -121,7 +125,8 @@ def _rebuild(data: Octets, batch: Any, keep: Mask, output: Octets, start: int) -
     copy_bytes(output, written, data, run_start, position - run_start)
     written += position - run_start
     if batch.attributes & LOG_APPEND_TIME_BIT == 0:
-        store_int64(output, start + MAX_TIMESTAMP_AT, batch.base_timestamp + delta_max)
+        batch.max_timestamp = batch.base_timestamp + delta_max
+        store_int64(output, start + MAX_TIMESTAMP_AT, batch.max_timestamp)
     batch.attributes &= ~CODEC_MASK
     batch.size_bytes = written - start
     _seal(batch, output, start)
