@@ -13,10 +13,11 @@ from holdfast.records.warm import warm
 
 SOURCES = Path(__file__).parents[2] / "src"
 COUNT = """
-from holdfast.records.kernel import fields, gather, index, select
+from holdfast.records.kernel import dedupe, fields, gather, index, select, tombstones
 from holdfast.records.warm import warm
 warm()
-everything = [value for module in (fields, gather, index, select) for value in vars(module).values()]
+modules = (dedupe, fields, gather, index, select, tombstones)
+everything = [value for module in modules for value in vars(module).values()]
 stats = [kernel.stats for kernel in everything if hasattr(kernel, "stats")]
 print(sum(one.cache_hits.total() for one in stats), sum(one.cache_misses.total() for one in stats))
 """

@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
-from holdfast.records.kernel import copy_selected, scan
+from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.jit import cache_directory
@@ -31,6 +31,8 @@ def warm() -> None:
     gather(found.data, found.columns.key_start, offsets, np.empty(total, np.uint8))
     keep = np.array([True, False, True, False, False])
     copy_selected(buffer, keep, keep_empty=True)
+    KeyIndex(bytes_max=KeyIndex.BYTES_MIN, seed=0).shadow(buffer, np.zeros(len(keep), np.bool_))
+    find_tombstones(buffer)
 
 
 def main() -> None:

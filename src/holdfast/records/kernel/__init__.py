@@ -4,14 +4,29 @@
     fields     table of batches → where each record's fields lie
     gather     slices → contiguous bytes, offsets and validity, as Arrow lays them out
     select     the records that a mask keeps → new batches
-    crc, varint, memory, layout, jit    what these are made of
+    dedupe     keys, newest first → a mask of the records that newer ones shadow
+    tombstones the records without a value
+    crc, hashing, varint, memory, layout, jit    what these are made of
 
 Compiled functions trust no length before they have checked it, and report the first fault as a code and a
-place. `load`, `scanning` and `rewrite` stand around them in plain Python: they inflate, allocate and raise.
+place. `load`, `scanning`, `rewrite` and `keys` stand around them in plain Python: they inflate, allocate and raise.
 """
 
-from holdfast.records.kernel.layout import Columns
+from holdfast.records.kernel.keys import KeyIndex
+from holdfast.records.kernel.layout import Columns, Mask
 from holdfast.records.kernel.rewrite import Rewritten, copy_selected
-from holdfast.records.kernel.scanning import Scan, scan
+from holdfast.records.kernel.scanning import Scan, count_data_records, scan
+from holdfast.records.kernel.tombstones import Tombstones, find_tombstones
 
-__all__ = ["Columns", "Rewritten", "Scan", "copy_selected", "scan"]
+__all__ = [
+    "Columns",
+    "KeyIndex",
+    "Mask",
+    "Rewritten",
+    "Scan",
+    "Tombstones",
+    "copy_selected",
+    "count_data_records",
+    "find_tombstones",
+    "scan",
+]

@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.records.batch import CONTROL_BIT
+from holdfast.records.batch import CODEC_MASK, CONTROL_BIT, RECORD_BYTES_MIN
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.fields import count_records, scan_records
-from holdfast.records.kernel.layout import Columns, Mask, Wanted
+from holdfast.records.kernel.layout import Columns, Fault, Mask, Wanted
 from holdfast.records.kernel.load import InflationBudget, as_octets, index, inflate, raise_fault
 from holdfast.records.kernel.memory import Octets
 
@@ -88,6 +88,26 @@ def scan(
     wanted = selection.of(batches)
     data, _ = inflate(source, batches, wanted, budget=selection.budget())
     return _scan(source, data, batches, wanted, lambda count: _columns(count, out))
+
+
+def count_data_records(
+    buffer: ReadableBytes,
+    *,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
+) -> int:
+    """How many data records whole batches declare: the length of a mask for them.
+
+    Raises CorruptBatch, also if they are more than could be inflated within the bounds, so that a lie costs no mask.
+    """
+    batches = index(as_octets(buffer))
+    attributes = batches["attributes"]
+    counts = np.where(attributes & CONTROL_BIT == 0, batches["record_count"], 0).astype(np.int64)
+    inflated_bytes = np.where(attributes & CODEC_MASK != 0, counts * RECORD_BYTES_MIN, 0)
+    refused = (inflated_bytes > inflated_bytes_max) | (inflated_bytes.cumsum() > inflated_total_bytes_max)
+    if refused.any():
+        raise_fault(Fault.COUNT, batches["position"], int(refused.argmax()))
+    return int(counts.sum())
 
 
 def scan_groups(
