@@ -26,6 +26,11 @@ class Piece(NamedTuple):
     length_bytes: int
     max_timestamp: int
 
+    @property
+    def end(self) -> int:
+        """The offset after its last."""
+        return self.last + 1
+
 
 def decide(
     pieces: list[Piece], *, retention_ms: int | None = None, retention_bytes: int | None = None

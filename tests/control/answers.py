@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from uuid import UUID
 
+from holdfast.control.memory import MemoryControlPlane
 from holdfast.control.plane import ControlPlane, LogBounds
+from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import HoldfastError
 
 IDS = tuple(UUID(int=number) for number in (1, 2, 3))
@@ -66,3 +68,11 @@ def _partition_answers(plane: ControlPlane, topic_id: UUID, partition: int) -> I
             for store in STORES:
                 yield answer_or_refusal(partial(plane.find_extent_of_max_time, *key, store, offset))
                 yield answer_or_refusal(partial(plane.find_extent_by_time, *key, store, offset, 3))
+
+
+def named_instances(plane: ControlPlane) -> set[int]:
+    """The transaction instances that are still known."""
+    if isinstance(plane, MemoryControlPlane):
+        return set(plane._state.instances)
+    assert isinstance(plane, SqliteControlPlane)
+    return {instance for (instance,) in plane._reader.execute("SELECT instance FROM instances")}

@@ -28,6 +28,10 @@ class Apply:
         self._plane = plane
         self._numbers = count(first)
 
+    def next_number(self) -> int:
+        """The number of a frame that is applied by other means."""
+        return next(self._numbers)
+
     def __call__(self, *changes: Change, stores: tuple[int, ...] = (1,), lost: tuple[int, ...] = ()) -> int:
         number = next(self._numbers)
         self._plane.apply(stored(number, *stores), changes, lost=lost)

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -98,7 +99,8 @@ def test_losing_a_store_is_synced(plane: SqliteControlPlane) -> None:
     """A power cut must not make a store with a gap look whole: this one change waits for the disk."""
     statements: list[str] = []
     plane._writer.set_trace_callback(statements.append)
-    for lose in (lambda: plane.apply(stored(2), [EXTENT], lost=[2]), lambda: plane.drop_stores([1])):
+    losses = [partial(plane.apply, stored(2), [EXTENT], lost=[2]), partial(plane.drop_stores, [1])]
+    for lose in losses:
         statements.clear()
         lose()
         full = statements.index("PRAGMA synchronous = FULL")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.control.plane import Extent
+from holdfast.control.replicas import Segment
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS, cover
 from holdfast.errors import UnknownTopicOrPartition
@@ -63,8 +64,8 @@ def log(tmp_path: Path) -> Iterator[Log]:
     log.plane.close()
 
 
-def last(extent: Extent | None) -> int | None:
-    return None if extent is None else extent.last
+def last(extent: Segment | Extent | None) -> int | None:
+    return None if extent is None else extent.end - 1
 
 
 class Query(NamedTuple):

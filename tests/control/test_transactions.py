@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.control.plane import ControlPlane, GroupOffset, OpenInstance
+from holdfast.control.plane import ControlPlane, Extent, GroupOffset, OpenInstance
 from holdfast.errors import CommitRefused
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import Phase, TransactionalId
@@ -100,7 +100,7 @@ def test_one_outcome_decides_all_partitions(plane: ControlPlane, apply: Apply, c
     assert told(plane, 1) == [(0, 0, 1, outcome)]
     by_time = plane.find_extent_by_time(OTHER, 0, 1, 0, 5)
     by_max = plane.find_extent_of_max_time(OTHER, 0, 1, 0)
-    assert by_time is not None
+    assert isinstance(by_time, Extent)
     assert by_time == by_max
     assert (by_time.instance, by_time.outcome) == (1, outcome)
 

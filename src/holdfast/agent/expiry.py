@@ -15,7 +15,8 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.topic_config import find_retention
 from holdfast.agent.writes import MoveLogStart
 from holdfast.control.plane import ControlPlane, Extent
-from holdfast.errors import HoldfastError, UnknownTopicOrPartition
+from holdfast.control.replicas import Segment
+from holdfast.errors import HoldfastError, NotLeaderOrFollower, UnknownTopicOrPartition
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +29,11 @@ PAGE_BYTES_MAX = 1 << 62
 
 
 class Aged(Protocol):
-    """What a decision needs to know of an extent."""
+    """What a decision needs to know of a segment or an extent."""
 
     @property
-    def last(self) -> int:
-        """Its last offset."""
+    def end(self) -> int:
+        """The offset after its last."""
         ...
 
     @property
@@ -47,7 +48,7 @@ class Aged(Protocol):
 
 
 def find_log_start(
-    extents: Iterable[Aged],
+    pieces: Iterable[Aged],
     *,
     start: int,
     size_bytes: int,
@@ -55,24 +56,24 @@ def find_log_start(
     retention_ms: int | None,
     retention_bytes: int | None,
 ) -> int:
-    """Where the log may begin: whole extents go, from the first one on, as Kafka's segments do.
+    """Where the log may begin: whole segments and extents go, from the first one on, as Kafka's segments do.
 
     One goes while all after it still have `retention_bytes`, or when its newest record is older than
-    `retention_ms`; one without times goes with the next that has one. `extents` begin with the one that holds
+    `retention_ms`; one without times goes with the next that has one. `pieces` begin with the one that holds
     `start` and are read only as far as needed.
     """
     excess_bytes = 0 if retention_bytes is None else size_bytes - retention_bytes
-    for extent in extents:
-        excess_bytes -= extent.length_bytes
+    for piece in pieces:
+        excess_bytes -= piece.length_bytes
         is_in_excess = retention_bytes is not None and excess_bytes >= 0
         is_old = (
             retention_ms is not None
-            and extent.max_timestamp >= 0
-            and now_ms - extent.max_timestamp > retention_ms
+            and piece.max_timestamp >= 0
+            and now_ms - piece.max_timestamp > retention_ms
         )
         if is_in_excess or is_old:
-            start = extent.last + 1
-        elif extent.max_timestamp >= 0 or retention_ms is None:
+            start = piece.end
+        elif piece.max_timestamp >= 0 or retention_ms is None:
             break
     return start
 
@@ -174,7 +175,7 @@ class Expiry:
                 try:
                     bounds = self._plane.find_bounds(*key)
                     start = find_log_start(
-                        self._extents(key, bounds.start, bounds.end),
+                        self._pieces(key, held.leader, bounds.start, bounds.end),
                         start=bounds.start,
                         size_bytes=0 if retention_bytes is None else self._plane.find_size(*key, held.leader),
                         now_ms=self._now_ms(),
@@ -183,18 +184,21 @@ class Expiry:
                     )
                 except UnknownTopicOrPartition:
                     break
+                except NotLeaderOrFollower:
+                    # It has another leader by now; the next round knows.
+                    continue
                 # What is not decided yet stays, however old it is.
                 start = min(start, bounds.last_stable)
                 if start > bounds.start:
                     moves[key] = start
         return moves
 
-    def _extents(self, key: PartitionKey, offset: int, end: int) -> Iterator[Extent]:
+    def _pieces(self, key: PartitionKey, store: int, offset: int, end: int) -> Iterator[Segment | Extent]:
         """From the one that holds `offset` on. The first alone, because most often it is not old enough."""
         bytes_max = 0
         while offset < end:
-            _, extents = self._plane.find_extents(*key, offset, bytes_max)
-            if not extents:
+            _, pieces = self._plane.find_pieces(*key, store, offset, bytes_max)
+            if not pieces:
                 return
-            yield from extents
-            offset, bytes_max = extents[-1].last + 1, PAGE_BYTES_MAX
+            yield from pieces
+            offset, bytes_max = pieces[-1].end, PAGE_BYTES_MAX

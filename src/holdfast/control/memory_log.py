@@ -74,6 +74,7 @@ def find_removal(state: State, row: PartitionRow) -> PartitionRemoval:
         membership=row.group.membership,
         removable=row.group.removable,
         coverage=row.group.coverage,
+        trimmed_to=row.group.trimmed_to,
         replicas=tuple(
             ReplicaManifest(
                 store=store,
@@ -106,7 +107,7 @@ def files_of_extents(state: State, store: int) -> set[int]:
     return {
         extent.places[store].journal
         for row in state.partitions.values()
-        if store in row.replicas
+        if store in row.replicas and state.phase(store) is not StorePhase.FENCED
         for extent in extents_from(row, max(row.start, row.replicas[store].settled_to))
         if store in extent.places
     }

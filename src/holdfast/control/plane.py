@@ -197,8 +197,8 @@ class ControlPlane(Protocol):
     ) -> tuple[LogBounds, list[Extent]]:
         """Bounds, and the extents from the one that holds `offset` on until they have `bytes_max`.
 
-        At least one extent if `offset` is within the bounds, else none; EXTENTS_PER_PLAN_MAX at most.
-        UnknownTopicOrPartition.
+        At least one extent if `offset` is within the bounds, else none; EXTENTS_PER_PLAN_MAX at most. Those that
+        every member has settled may be missing (`PartitionRemoval.trimmed_to`). UnknownTopicOrPartition.
         """
         ...
 
@@ -253,7 +253,7 @@ class ControlPlane(Protocol):
     def find_oldest_journal(self, store: int) -> int | None:
         """The lowest number of a journal, or else of a carried file, that is in use on the store; None if none is.
 
-        In use means: an extent that the store has not settled yet lies in it.
+        In use means: an extent that the store has not settled yet lies in it. Nothing of a fenced store is.
         """
         ...
 

@@ -89,5 +89,7 @@ class PartitionRemoval:
     removable: Removable
     coverage: Coverage
     """Since when MTRO covers what, on the grace clock."""
+    trimmed_to: int
+    """Extents below may be gone: every replica that was a member then has settled them."""
     replicas: tuple[ReplicaManifest, ...]
     """The members: every replica whose store is not fenced, by store."""

@@ -66,6 +66,7 @@ class ReplicaReader:
             membership=group.membership,
             removable=group.removable,
             coverage=group.coverage,
+            trimmed_to=group.trimmed_to,
             replicas=tuple(_manifest(row[7:]) for row in rows if row[11]),
         )
 
@@ -135,8 +136,9 @@ class ReplicaReader:
         return (
             self._connect()
             .execute(
-                "SELECT topic, partition, max(settled_to, log_start)"
-                " FROM replicas CROSS JOIN partitions USING (topic, partition) WHERE store = ?",
+                "SELECT topic, partition, max(settled_to, log_start)"  # noqa: S608 (a constant)
+                " FROM replicas CROSS JOIN partitions USING (topic, partition) LEFT JOIN stores USING (store)"
+                f" WHERE store = ? AND {IS_MEMBER}",
                 (store,),
             )
             .fetchall()
