@@ -62,15 +62,16 @@ class Snapshots:
             seal = json.loads(seal_file.read_text())
             if seal["format"] > FORMAT:
                 raise StoreFailed(f"{seal_file} has format {seal['format']}: use a newer Holdfast")
-            expected = (seal["length_bytes"], seal["crc"])
+            expected = (int(seal["length_bytes"]), int(seal["crc"]))
         except OSError as failure:
             raise StoreFailed(f"cannot copy {path}: {failure.strerror}") from failure
         except (ValueError, KeyError, TypeError) as failure:
             raise StoreFailed(f"{seal_file} is not readable: {failure!r}") from failure
         if found != expected:
-            raise StoreFailed(
-                f"{path} is damaged: {found[0]} bytes with CRC {found[1]:#010x}, not {expected}"
+            said, is_now = (
+                f"{length_bytes} bytes with CRC {crc:#010x}" for length_bytes, crc in (expected, found)
             )
+            raise StoreFailed(f"{path} is damaged: {is_now}, where there were {said}")
 
     def frames(self) -> list[int]:
         """The frames that there are snapshots of, newest first."""
