@@ -11,7 +11,6 @@ from holdfast.rules.producer import (
     WrittenBatch,
     append_batch,
     check_batch,
-    fence_epoch,
     sequence_after,
 )
 
@@ -86,16 +85,6 @@ def test_an_unknown_producer_of_the_second_generation_begins_at_zero() -> None:
         check_batch(None, epoch=4, first_sequence=5, last_sequence=5, begins_at_zero=True)
     state = after(written(0, 4))
     assert check_batch(state, epoch=0, first_sequence=5, last_sequence=5, begins_at_zero=True) is None
-
-
-def test_a_fenced_epoch_keeps_nothing_of_the_old_one() -> None:
-    """A bumped epoch begins at sequence 0 and forgets the window; a lower bump is ignored."""
-    state = fence_epoch(after(written(0, 0)), epoch=1)
-    assert state == ProducerState(epoch=1)
-    assert check_batch(state, epoch=1, first_sequence=0, last_sequence=0) is None
-    with pytest.raises(OutOfOrderSequence):
-        check_batch(state, epoch=1, first_sequence=1, last_sequence=1)
-    assert fence_epoch(state, epoch=0) is state
 
 
 def test_sequences_wrap_at_two_to_the_31() -> None:

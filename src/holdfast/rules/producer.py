@@ -91,10 +91,3 @@ def append_batch(state: ProducerState | None, *, epoch: int, batch: WrittenBatch
     if state is None or state.epoch != epoch:
         return ProducerState(epoch=epoch, window=(batch,))
     return replace(state, window=(*state.window[1 - WINDOW_BATCHES :], batch))
-
-
-def fence_epoch(state: ProducerState | None, *, epoch: int) -> ProducerState:
-    """The state after the coordinator moved the producer to `epoch`: earlier ones are refused."""
-    if state is not None and state.epoch >= epoch:
-        return state
-    return ProducerState(epoch=epoch)
