@@ -84,7 +84,7 @@ def _commits(agent: Agent) -> Iterator[Family]:
 
 
 def _transactions(agent: Agent) -> Iterator[Family]:
-    found = agent.transactions.list_open()
+    found = agent.transactions.standings.list_open()
     age_ms = max(0, wall_clock_ms() - found[0].started_ms) if found else 0
     yield gauge("holdfast_transactions_open", "Transactions under way.", len(found))
     yield gauge(

@@ -39,7 +39,7 @@ def status(agent: Agent) -> dict[str, object]:
 
 
 def _transactions(agent: Agent) -> dict[str, object]:
-    found = agent.transactions.list_open()
+    found = agent.transactions.standings.list_open()
     oldest = None
     if found:
         oldest = {

@@ -18,17 +18,7 @@ from holdfast.cli.present import json_option
 from holdfast.cli.txn_abort import abort
 from holdfast.cli.txn_hanging import hanging
 from holdfast.errors import UsageError
-
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "PrepareEpochFence",
-    "Dead",
-)
+from holdfast.rules.transactional_id import KAFKA_STATES
 
 
 @click.group()
@@ -45,7 +35,7 @@ txn.add_command(hanging)
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(STATES, case_sensitive=False),
+    type=click.Choice(KAFKA_STATES, case_sensitive=False),
     help="Only ids in this state; repeatable.",
 )
 @click.option(

@@ -31,6 +31,19 @@ class Phase(Enum):
     ABORTED = "CompleteAbort"
 
 
+KAFKA_STATES = (
+    Phase.EMPTY.value,
+    Phase.ONGOING.value,
+    "PrepareCommit",
+    "PrepareAbort",
+    Phase.COMMITTED.value,
+    Phase.ABORTED.value,
+    "PrepareEpochFence",
+    "Dead",
+)
+"""All states that a transactional id has in Kafka: one may be asked for where it never occurs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalId:
     """One transactional id.

@@ -134,7 +134,7 @@ def test_old_news_of_a_transaction_change_nothing(tmp_path: Path) -> None:
         assert await producer.add(0, 1) == [0, 0]
         desk.agent.transactions.watch({"tx": old})
         assert (await describe(desk.client)).partitions == [0, 1]
-        assert [each.transactional_id for each in desk.agent.transactions.list_open()] == ["tx"]
+        assert [each.transactional_id for each in desk.agent.transactions.standings.list_open()] == ["tx"]
         assert await producer.produce(b"second", partition=1) == (0, 0)
         assert await producer.end(commit=True) == 0
 

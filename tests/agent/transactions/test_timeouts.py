@@ -221,17 +221,17 @@ def test_no_clock_alone_ends_a_transaction(tmp_path: Path) -> None:
             assert alarm._set == {"tx": 20}
             clocks.wall_ms += 3_600_000
             coordinator._look_at_timeout("tx")
-            assert coordinator.describe("tx").phase is Phase.ONGOING
+            assert coordinator.standings.describe("tx")[0].phase is Phase.ONGOING
             clocks.monotonic_ms += 3_600_000
             clocks.wall_ms -= 7_200_000
             await until(lambda: alarm._set["tx"] > 20)
-            assert coordinator.describe("tx").phase is Phase.ONGOING
+            assert coordinator.standings.describe("tx")[0].phase is Phase.ONGOING
             for _ in range(3):
                 clocks.wall_ms += 10
                 clocks.monotonic_ms += 10
                 coordinator._look_at_timeout("tx")
             await until(lambda: coordinator.timeouts == 1)
-            assert coordinator.describe("tx").phase is Phase.ABORTED
+            assert coordinator.standings.describe("tx")[0].phase is Phase.ABORTED
         finally:
             coordinator.stop()
             await commits.stop()

@@ -8,6 +8,7 @@ INVALID_REQUEST, because only its producer may commit a transaction.
 Versions: v1 flexible; v2 transaction version (KIP-1228), which does not matter here.
 """
 
+import asyncio
 from typing import Any
 
 from kafka.protocol.producer import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -57,7 +58,8 @@ async def _mark(agent: Agent, marker: Any, name: str, partition: int) -> int:
 
 
 async def _abort(agent: Agent, producer_id: int, epoch: int) -> None:
-    for name, state in agent.plane.list_transactional_ids().items():
+    # In a thread: there may be very many, and everybody would wait.
+    for name, state in (await asyncio.to_thread(agent.plane.list_transactional_ids)).items():
         if state.producer_id == producer_id:
             if epoch < state.epoch:
                 raise InvalidProducerEpoch(f"epoch {epoch} is over: it is {state.epoch} by now")

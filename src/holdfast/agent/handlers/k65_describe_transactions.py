@@ -25,7 +25,7 @@ async def describe_transactions(agent: Agent, request: Any) -> Any:
 def _describe(agent: Agent, name: str) -> Any:
     try:
         check_transactional_id(name)
-        described = agent.transactions.describe(name)
+        standing, partitions = agent.transactions.standings.describe(name)
     except HoldfastError as refusal:
         return _State(
             error_code=refusal.kafka_code,
@@ -39,21 +39,21 @@ def _describe(agent: Agent, name: str) -> Any:
             version=0,
         )
     topics: dict[str, list[int]] = {}
-    for topic_id, partition in sorted(described.partitions):
-        topic = agent.catalog.find_id(topic_id)
+    for key in sorted(partitions):
+        topic = agent.catalog.find_id(key.topic_id)
         if topic is not None:
-            topics.setdefault(topic.name, []).append(partition)
+            topics.setdefault(topic.name, []).append(key.partition)
     return _State(
         error_code=0,
         transactional_id=name,
-        transaction_state=described.phase.value,
-        transaction_timeout_ms=described.state.timeout_ms,
-        transaction_start_time_ms=described.started_ms,
-        producer_id=described.state.producer_id,
-        producer_epoch=described.state.epoch,
+        transaction_state=standing.phase.value,
+        transaction_timeout_ms=standing.state.timeout_ms,
+        transaction_start_time_ms=standing.started_ms,
+        producer_id=standing.state.producer_id,
+        producer_epoch=standing.state.epoch,
         topics=[
-            _State.TopicData(topic=topic, partitions=partitions, version=0)
-            for topic, partitions in sorted(topics.items())
+            _State.TopicData(topic=name, partitions=numbers, version=0)
+            for name, numbers in sorted(topics.items())
         ],
         version=0,
     )

@@ -7,6 +7,7 @@ Versions: v1 duration filter (KIP-994). v2 has a pattern (KIP-1152), and is not 
 may take for ever, and everybody would wait for it.
 """
 
+import asyncio
 from typing import Any
 
 from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
@@ -14,51 +15,44 @@ from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsRespon
 from holdfast.agent.agent import Agent
 from holdfast.agent.cluster import wall_clock_ms
 from holdfast.agent.registry import serves
-from holdfast.agent.transactions.coordinator import TransactionDescription
-
-STATES = frozenset(
-    [
-        "Empty",
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Dead",
-        "PrepareEpochFence",
-    ]
-)
+from holdfast.agent.transactions.standing import Standing
+from holdfast.rules.transactional_id import KAFKA_STATES
 
 
 @serves(ListTransactionsRequest, first=0, last=1)
 async def list_transactions(agent: Agent, request: Any) -> Any:
     """All that pass the filters, by name."""
+    return await asyncio.to_thread(_list, agent, request)
+
+
+def _list(agent: Agent, request: Any) -> Any:
+    """In a thread: there may be very many ids, and everybody would wait."""
     version: int = request.API_VERSION
     item: Any = ListTransactionsResponse.TransactionState
     states = [
         item(
             transactional_id=name,
-            producer_id=described.state.producer_id,
-            transaction_state=described.phase.value,
+            producer_id=standing.state.producer_id,
+            transaction_state=standing.phase.value,
             version=version,
         )
-        for name, described in agent.transactions.describe_all().items()
-        if agent.coordinator_of(name) is agent and _passes(request, described)
+        for name, standing in agent.transactions.standings.list_all().items()
+        if agent.coordinator_of(name) is agent and _passes(request, standing)
     ]
     return ListTransactionsResponse(
         throttle_time_ms=0,
         error_code=0,
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
+        unknown_state_filters=[name for name in request.state_filters if name not in KAFKA_STATES],
         transaction_states=states,
         version=version,
     )
 
 
-def _passes(request: Any, described: TransactionDescription) -> bool:
-    if request.state_filters and described.phase.value not in request.state_filters:
+def _passes(request: Any, standing: Standing) -> bool:
+    if request.state_filters and standing.phase.value not in request.state_filters:
         return False
-    if request.producer_id_filters and described.state.producer_id not in request.producer_id_filters:
+    if request.producer_id_filters and standing.state.producer_id not in request.producer_id_filters:
         return False
     # Null before v1, which has no such field.
     duration_ms = -1 if request.duration_filter is None else request.duration_filter
-    return duration_ms < 0 or wall_clock_ms() - described.started_ms > duration_ms
+    return duration_ms < 0 or wall_clock_ms() - standing.started_ms > duration_ms

@@ -9,14 +9,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from holdfast.agent.alarm import Alarm
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.transactions.opening import Opening
-from holdfast.agent.transactions.plan import Membership, check_writer, find_partitions
+from holdfast.agent.transactions.plan import Membership, check_writer
+from holdfast.agent.transactions.standing import Standings
 from holdfast.agent.transactions.writes import EndTransaction, FenceProducer, InitialiseProducer, StageOffsets
 from holdfast.agent.writes import Write
 from holdfast.control.plane import ControlPlane
@@ -29,31 +29,12 @@ from holdfast.errors import (
     TransactionalIdNotFound,
 )
 from holdfast.rules import transactional_id as rules
-from holdfast.rules.grace import GraceClock
+from holdfast.rules.clock import GraceClock
 from holdfast.rules.transaction import NO_INSTANCE
-from holdfast.rules.transactional_id import Phase, TransactionalId
+from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.footer import GroupOffsetCommitted
 
 logger = logging.getLogger(__name__)
-
-
-class TransactionDescription(NamedTuple):
-    """A transactional id as people see it: a transaction that was only announced is under way, too."""
-
-    state: TransactionalId
-    phase: Phase
-    started_ms: int
-    """The wall clock when the transaction began that is open, or was last; -1 if there was none."""
-    partitions: frozenset[PartitionKey]
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction under way."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    started_ms: int
 
 
 class TransactionCoordinator:
@@ -84,6 +65,8 @@ class TransactionCoordinator:
         self._openings: dict[str, Opening] = {}
         # Ids whose present transaction, if there is one, began under the eyes of this process.
         self._known_from_start: set[str] = set()
+        self.standings = Standings(plane, self._openings)
+        """What is told to people."""
         self.timeouts = 0
         """Transactions that timed out since the start."""
         for name, state in plane.list_transactional_ids().items():
@@ -209,43 +192,6 @@ class TransactionCoordinator:
         write = FenceProducer(transactional_id=transactional_id, turn=state.turn, announced=announced)
         if not await self._decide(transactional_id, write, opening):
             raise InvalidTxnState(f"{transactional_id!r} has no open transaction")
-
-    def describe(self, transactional_id: str) -> TransactionDescription:
-        """Where the id stands; TransactionalIdNotFound."""
-        state = self._plane.find_transactional_id(transactional_id)
-        if state is None:
-            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
-        return self._describe(transactional_id, state)
-
-    def describe_all(self) -> dict[str, TransactionDescription]:
-        """All transactional ids by name."""
-        return {
-            name: self._describe(name, state) for name, state in self._plane.list_transactional_ids().items()
-        }
-
-    def list_open(self) -> list[OpenTransaction]:
-        """What is under way, the oldest first; from any thread."""
-        found = []
-        for name, opening in list(self._openings.items()):
-            state = self._plane.find_transactional_id(name)
-            # A refused batch leaves an opening behind that has neither announced nor written anything.
-            if (
-                state is not None
-                and opening.turn == state.turn
-                and (opening.is_announced or opening.is_begun)
-            ):
-                found.append(OpenTransaction(name, state.producer_id, state.epoch, opening.started_ms))
-        return sorted(found, key=lambda each: each.started_ms)
-
-    def _describe(self, transactional_id: str, state: TransactionalId) -> TransactionDescription:
-        opening = self._openings.get(transactional_id)
-        announced = opening is not None and opening.is_announced and opening.turn == state.turn
-        if opening is None or not (announced or state.phase is Phase.ONGOING):
-            return TransactionDescription(state, state.phase, state.started_ms, frozenset())
-        partitions = opening.partitions | find_partitions(self._plane, state.instance)
-        # The same time before and after a restart, as soon as something is durable.
-        started_ms = state.started_ms if state.phase is Phase.ONGOING else opening.started_ms
-        return TransactionDescription(state, Phase.ONGOING, started_ms, frozenset(partitions))
 
     def watch(self, opened: Mapping[str, TransactionalId]) -> None:
         """Transactions have become durable: whatever was forgotten meanwhile, each of them can time out."""
