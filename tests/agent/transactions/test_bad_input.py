@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.transactions import opening
 from holdfast.client import transactions
 from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Identity
@@ -15,6 +16,7 @@ from tests.agent.raw import DescribeTransactionsRequest
 from tests.agent.transactions.driving import TOPIC, TV1, TV2, Desk, Producer, describe, run
 
 PLACE = TopicPartition(TOPIC, 0)
+BAD_GROUP, TOO_MANY = 24, 44
 BAD_REQUEST, OLD_EPOCH, STRANGER, FENCED, UNKNOWN_PLACE, UNKNOWN_ID = 42, 47, 49, 90, 3, 105
 
 Strangers = dict[str, Identity]
@@ -202,5 +204,21 @@ def test_oversized_ids(
         for name in ("x" * 32_768, "\u00e9" * 16_384, "x" * 1_000_000):
             assert await code_for(name) == BAD_REQUEST
         assert desk.agent.plane.list_transactional_ids() == before
+
+    run(tmp_path, scenario)
+
+
+def test_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that announces ever new ones is stopped, and goes on with those that it has."""
+    monkeypatch.setattr(opening, "GROUPS_MAX", 3)
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer()
+        codes = [await producer.stage(f"g{number}", 5) for number in (0, 1, 2, 3, 2)]
+        assert codes == [0, 0, 0, TOO_MANY, 0]
+        assert await producer.stage("g" * 32_768, 5) == BAD_GROUP
+        assert await producer.end(commit=True) == 0
+        assert [len(desk.agent.plane.find_group_offsets(f"g{number}")) for number in range(4)] == [1, 1, 1, 0]
+        assert await producer.stage("g3", 5) == 0
 
     run(tmp_path, scenario)

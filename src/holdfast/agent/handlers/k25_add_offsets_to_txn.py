@@ -13,7 +13,7 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest, AddOffsetsToTxnRespo
 from holdfast.agent.agent import Agent
 from holdfast.agent.registry import Request, serves
 from holdfast.agent.transactions.codes import code_of
-from holdfast.agent.transactions.names import check_transactional_id
+from holdfast.agent.transactions.names import check_group, check_transactional_id
 from holdfast.errors import HoldfastError
 
 FENCED_SINCE = 2
@@ -25,6 +25,7 @@ async def add_offsets_to_txn(agent: Agent, message: Any, request: Request) -> An
     code = 0
     try:
         check_transactional_id(message.transactional_id)
+        check_group(message.group_id)
         agent.transactions.announce(
             message.transactional_id,
             message.producer_id,

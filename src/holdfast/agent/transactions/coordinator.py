@@ -14,6 +14,7 @@ from holdfast.agent.alarm import Alarm
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.transactions.known_ids import KnownIds
 from holdfast.agent.transactions.opening import Opening
 from holdfast.agent.transactions.plan import Membership, check_writer
 from holdfast.agent.transactions.standing import Standings
@@ -63,8 +64,7 @@ class TransactionCoordinator:
         self._clock = GraceClock()
         self._alarm = Alarm(now_ms=now_ms, on_due=self._look_at_timeout)
         self._openings: dict[str, Opening] = {}
-        # Ids whose present transaction, if there is one, began under the eyes of this process.
-        self._known_from_start: set[str] = set()
+        self._known_from_start = KnownIds()
         self.standings = Standings(plane, self._openings)
         """What is told to people."""
         self.timeouts = 0
@@ -107,10 +107,8 @@ class TransactionCoordinator:
         if opening.is_ending:
             raise ConcurrentTransactions("the transaction before is being ended: ask again")
         self._check_session(opening, session)
+        opening.announce(partitions, groups)
         opening.session = session
-        opening.is_announced = True
-        opening.partitions.update(partitions)
-        opening.groups.update(groups)
 
     def has_partition(self, transactional_id: str, producer_id: int, epoch: int, place: PartitionKey) -> bool:
         """Whether the partition belongs to the producer's present transaction; raises as `announce` does."""
@@ -260,7 +258,7 @@ class TransactionCoordinator:
 
     def _may_have_forgotten(self, transactional_id: str) -> bool:
         """Whether the id's transaction may have begun before this process: what it announced is not known here."""
-        return transactional_id not in self._known_from_start
+        return not self._known_from_start.has(transactional_id)
 
     def _check_session(self, opening: Opening, session: int) -> None:
         if session < opening.session:
