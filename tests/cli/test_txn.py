@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.client.hanging import abort_in_partition, find_hanging
+from holdfast.client.hanging import abort_in_partition, find_hanging, find_open_write
 from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.client.topics import create_topic
 from holdfast.client.transactional_ids import (
@@ -16,18 +16,25 @@ from holdfast.client.transactional_ids import (
     list_transactional_ids,
 )
 from holdfast.client.transactional_producer import TransactionalProducer
+from holdfast.client.transactions import TV1, TV2, Generation
 from holdfast.errors import InvalidTxnState, ProducerFenced
 from holdfast.records.record import Record
-from tests.cli.commands import Command
+from tests.cli.commands import SECONDS_MAX, Answer, Command
 from tests.cli.test_completion import completed
 from tests.process import HoldfastProcess
 
 TIMEOUT_MS = 45_000
 
 
-def begun(cluster: Cluster, topic: str, *partitions: int, name: str | None = None) -> TransactionalProducer:
+def begun(
+    cluster: Cluster,
+    topic: str,
+    *partitions: int,
+    name: str | None = None,
+    generation: Generation | None = None,
+) -> TransactionalProducer:
     """A producer whose transaction has two records in each of some partitions."""
-    producer = TransactionalProducer(cluster, name or topic, timeout_ms=TIMEOUT_MS)
+    producer = TransactionalProducer(cluster, name or topic, timeout_ms=TIMEOUT_MS, generation=generation)
     producer.init()
     producer.begin()
     for partition in partitions:
@@ -166,11 +173,80 @@ def test_abort_before_the_first_record(command: Command, cluster: Cluster, topic
 
 def test_marker(cluster: Cluster, topic: str, opened: TransactionalProducer) -> None:
     """What other tools send, a marker for one partition, ends all of it here."""
-    aborted = abort_in_partition(cluster, TopicPartition(topic, 1), opened.identity.producer_id)
-    assert (aborted.start, aborted.producer_epoch) == (0, opened.identity.producer_epoch)
+    found = find_open_write(cluster, TopicPartition(topic, 1), opened.identity.producer_id)
+    assert found is not None
+    assert (found.start, found.producer_epoch) == (0, opened.identity.producer_epoch)
+    abort_in_partition(cluster, found)
     assert stable(cluster, topic) == {0: 2, 1: 2}
-    with pytest.raises(InvalidTxnState):
-        abort_in_partition(cluster, TopicPartition(topic, 1), opened.identity.producer_id)
+    with pytest.raises(InvalidTxnState, match="no open transaction"):
+        abort_in_partition(cluster, found)
+    successor = begun(cluster, topic, 1)
+    with pytest.raises(InvalidTxnState, match="has changed since"):
+        abort_in_partition(cluster, found)
+    successor.commit()
+    assert stable(cluster, topic) == {0: 2, 1: 4}
+
+
+class Hesitating:
+    """Somebody who has been asked whether to abort, and has not answered yet."""
+
+    def __init__(self, command: Command, *arguments: str) -> None:
+        self._process = command.start("txn", "abort", *arguments)
+        assert self._process.stderr is not None
+        asked = b""
+        while b"?" not in asked:
+            more = self._process.stderr.read(1)
+            assert more, asked
+            asked += more
+
+    def say_yes(self) -> Answer:
+        """The end of the command."""
+        with self._process as process:
+            out, err = process.communicate(b"y\n", SECONDS_MAX)
+        return Answer(code=process.returncode, out=out, err=err.decode())
+
+
+@pytest.mark.parametrize("generation", [TV1, TV2])
+@pytest.mark.parametrize("by_partition", [False, True])
+def test_abort_what_was_confirmed_and_nothing_else(
+    command: Command, cluster: Cluster, topic: str, generation: Generation, by_partition: bool
+) -> None:
+    """While somebody thinks, the producer ends its transaction and begins the next one, which goes on unharmed."""
+    producer = begun(cluster, topic, 0, generation=generation)
+    owner = str(producer.identity.producer_id)
+    named = [f"{topic}:0", "--producer", owner] if by_partition else [topic]
+    hesitating = Hesitating(command, *named)
+    producer.commit()
+    producer.begin()
+    producer.send(topic, 0, [Record(value=b"c")])
+    answer = hesitating.say_yes()
+    assert (answer.code, answer.out) == (1, b"")
+    assert "has changed since it was looked at" in answer.err
+    assert "nothing was aborted" in answer.err
+    producer.send(topic, 1, [Record(value=b"d")])
+    producer.commit()
+    assert stable(cluster, topic) == {0: 3, 1: 1}
+
+
+def test_abort_after_the_end(command: Command, cluster: Cluster, topic: str) -> None:
+    """What has ended meanwhile is not aborted, and neither is a successor's; what has only grown is."""
+    producer = begun(cluster, topic, 0)
+    hesitating = Hesitating(command, topic)
+    producer.commit()
+    answer = hesitating.say_yes()
+    assert (answer.code, "no open transaction: it is CompleteCommit" in answer.err) == (1, True)
+    producer.begin()
+    producer.send(topic, 0, [Record(value=b"c")])
+    hesitating = Hesitating(command, topic)
+    successor = begun(cluster, topic, 1)
+    answer = hesitating.say_yes()
+    assert (answer.code, "has changed since it was looked at" in answer.err) == (1, True)
+    hesitating = Hesitating(command, topic)
+    successor.send(topic, 0, [Record(value=b"d")])
+    answer = hesitating.say_yes()
+    assert (answer.code, answer.text) == (0, f"the transaction of {topic} is aborted, in 2 partitions\n")
+    with pytest.raises(ProducerFenced):
+        successor.commit()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +300,7 @@ def test_several_nodes(tmp_path_factory: pytest.TempPathFactory) -> None:
         places = [(each["transactional_id"], each["partitions"][0]["partition"]) for each in found]
         assert places == [(name, number) for number, name in enumerate(names)]
         for name in names:
-            abort_transaction(cluster, name)
+            abort_transaction(cluster, describe_transactional_id(cluster, name))
         assert find_hanging(cluster, now_ms=time.time_ns(), longer_than_ms=0) == []
         assert process.stop() == 0
         assert "Traceback" not in process.log

@@ -15,11 +15,13 @@ from holdfast.cli.endpoint import (
     require_transactional_id,
 )
 from holdfast.cli.present import json_option
-from holdfast.errors import UsageError
+from holdfast.errors import InvalidTxnState, UsageError
 
 if TYPE_CHECKING:
     from holdfast.client.cluster import Cluster
     from holdfast.client.groups import TopicPartition
+    from holdfast.client.hanging import OpenWrite
+    from holdfast.client.transactional_ids import TransactionDescription
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -45,32 +47,55 @@ def abort(target: str, producer_id: int | None, yes: bool, bootstrap: str, as_js
     """Abort the open transaction of TARGET, a transactional id, and fence its producer; after asking.
 
     All of the transaction is aborted, by its coordinator. Only one that no coordinator knows any more, as there
-    are in Kafka, is aborted in the one partition that is named.
+    are in Kafka, is aborted in the one partition that is named. Exit code 1, and nothing is aborted, if TARGET has gone
+    on to another transaction while you were asked.
     """
-    from holdfast.client.hanging import abort_in_partition
+    from holdfast.client.hanging import OpenWrite, abort_in_partition
     from holdfast.client.transactional_ids import abort_transaction
 
     with connect(bootstrap) as cluster:
-        if producer_id is None:
-            require_transactional_id(cluster, target).check_open()
-            name: str | None = target
+        found = _find(cluster, target, producer_id)
+        if isinstance(found, OpenWrite):
+            what = f"what producer {producer_id} has open in {target}"
         else:
-            place = _parse_place(cluster, target)
-            name = _find_owner(cluster, place, producer_id)
-        what = f"the transaction of {name}" if name else f"what producer {producer_id} has open in {target}"
+            what = f"the transaction of {found.name}"
         if not yes:
             click.confirm(f"Abort {present.printable(what)} at {bootstrap}?", abort=True, err=True)
-        if name is not None:
-            found = abort_transaction(cluster, name)
-            producer_id, epoch, places = found.producer_id, found.producer_epoch, found.partitions
+        # Both look again: no other transaction is aborted than the one that was asked about.
+        if isinstance(found, OpenWrite):
+            abort_in_partition(cluster, found)
+            name, places = None, [found.place]
         else:
-            assert producer_id is not None
-            epoch, places = abort_in_partition(cluster, place, producer_id).producer_epoch, (place,)
+            found = abort_transaction(cluster, found)
+            name, places = found.name, list(found.partitions)
     if as_json:
-        aborted = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
-        present.print_json({**aborted, "partitions": [list(each) for each in places]})
+        present.print_json(
+            {
+                "transactional_id": name,
+                "producer_id": found.producer_id,
+                "producer_epoch": found.producer_epoch,
+                "partitions": [list(each) for each in places],
+            }
+        )
     else:
         click.echo(present.printable(f"{what} is aborted, in {present.count(len(places), 'partition')}"))
+
+
+def _find(cluster: "Cluster", target: str, producer_id: int | None) -> "TransactionDescription | OpenWrite":
+    """The transaction that is meant; what a partition holds of it where no coordinator knows it."""
+    from holdfast.client.hanging import find_open_write
+
+    if producer_id is None:
+        found = require_transactional_id(cluster, target)
+        found.check_open()
+        return found
+    place = _parse_place(cluster, target)
+    # The partition first: the other way round, a transaction that begins in between would seem to have no coordinator.
+    write = find_open_write(cluster, place, producer_id)
+    meant = _find_owner(cluster, place, producer_id) or write
+    if meant is None:
+        raise InvalidTxnState(f"producer {producer_id} has no open transaction in {target}")
+    return meant
 
 
 def _parse_place(cluster: "Cluster", text: str) -> "TopicPartition":
@@ -83,11 +108,13 @@ def _parse_place(cluster: "Cluster", text: str) -> "TopicPartition":
     return TopicPartition(topic, partition)
 
 
-def _find_owner(cluster: "Cluster", place: "TopicPartition", producer_id: int) -> str | None:
+def _find_owner(
+    cluster: "Cluster", place: "TopicPartition", producer_id: int
+) -> "TransactionDescription | None":
     """The transactional id whose coordinator has the transaction open: a marker past it would tear it."""
     from holdfast.client.transactional_ids import describe_open
 
     for each in describe_open(cluster):
         if each.producer_id == producer_id and place in each.partitions:
-            return each.name
+            return each
     return None

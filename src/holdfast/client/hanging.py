@@ -97,18 +97,30 @@ def list_open_writes(cluster: Cluster, places: Collection[TopicPartition] | None
             patience.wait(failure)
 
 
-def abort_in_partition(cluster: Cluster, place: TopicPartition, producer_id: int) -> OpenWrite:
-    """Write an abort marker for what a producer has open in a partition; what it was.
+def find_open_write(cluster: Cluster, place: TopicPartition, producer_id: int) -> OpenWrite | None:
+    """What a producer has open in a partition."""
+    found = (each for each in list_open_writes(cluster, [place]) if each.producer_id == producer_id)
+    return next(found, None)
+
+
+def abort_in_partition(cluster: Cluster, confirmed: OpenWrite) -> None:
+    """Write an abort marker for what a producer has open in a partition.
 
     For a transaction that no coordinator knows any more: one that is known is aborted by its transactional id.
+    InvalidTxnState if nothing is open there any more, or another one.
     """
-    for write in list_open_writes(cluster, [place]):
-        if write.producer_id == producer_id:
-            _write_abort(cluster, write)
-            return write
-    raise InvalidTxnState(
-        f"producer {producer_id} has no open transaction in {place.topic}:{place.partition}"
-    )
+    place, producer_id = confirmed.place, confirmed.producer_id
+    found = find_open_write(cluster, place, producer_id)
+    if found is None:
+        raise InvalidTxnState(
+            f"producer {producer_id} has no open transaction in {place.topic}:{place.partition}"
+        )
+    if (found.producer_epoch, found.start) != (confirmed.producer_epoch, confirmed.start):
+        raise InvalidTxnState(
+            f"what producer {producer_id} has open in {place.topic}:{place.partition} has changed since it was looked"
+            f" at: it began at offset {confirmed.start} and begins at {found.start}; nothing was aborted"
+        )
+    _write_abort(cluster, found)
 
 
 def _ask_leaders(cluster: Cluster, places: Collection[TopicPartition] | None) -> Iterator[OpenWrite]:

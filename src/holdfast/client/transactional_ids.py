@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
@@ -52,6 +53,20 @@ class TransactionDescription:
         """Raise InvalidTxnState if there is nothing to end."""
         if not self.is_open:
             raise InvalidTxnState(f"{self.name!r} has no open transaction: it is {self.state}")
+
+    def check_same(self, confirmed: "TransactionDescription") -> None:
+        """Raise InvalidTxnState if this is another transaction than the one that was confirmed, or its fate is sealed.
+
+        That is told by producer, epoch and start; a first record after a mere announcement counts as a start.
+        """
+        told, now = (
+            (each.producer_id, each.producer_epoch, each.started_ms, each.state) for each in (confirmed, self)
+        )
+        if told != now:
+            raise InvalidTxnState(
+                f"the transaction of {self.name!r} has changed since it was looked at: it was {_told(confirmed)} and is"
+                f" {_told(self)}; nothing was aborted"
+            )
 
     @property
     def is_open(self) -> bool:
@@ -114,23 +129,25 @@ def describe_transactional_id(cluster: Cluster, name: str) -> TransactionDescrip
     return _at_coordinator(cluster, name, lambda coordinator: _read(_describe(coordinator, [name])[0]))
 
 
-def abort_transaction(cluster: Cluster, name: str) -> TransactionDescription:
-    """Abort what the id has open, in all of its partitions, and fence its producer; what it was.
+def abort_transaction(cluster: Cluster, confirmed: TransactionDescription) -> TransactionDescription:
+    """Abort the transaction, in all of its partitions, and fence its producer; what it was in the end.
 
     By the coordinator, as Kafka's own forced end does it: it takes the id over for a moment. Markers written past
     a coordinator that still counts on the transaction would tear it: the rest could be committed. Returns when
-    the coordinator has ended it. InvalidTxnState if nothing is open.
+    the coordinator has ended it. InvalidTxnState if nothing is open, or another one is: a person may have thought
+    for long. What begins between this look and the takeover, one round trip, is aborted all the same.
     """
-    found = describe_transactional_id(cluster, name)
+    found = describe_transactional_id(cluster, confirmed.name)
     found.check_open()
-    request = init_producer_id(Identity(transactional_id=name), timeout_ms=found.timeout_ms)
+    found.check_same(confirmed)
+    request = init_producer_id(Identity(transactional_id=found.name), timeout_ms=found.timeout_ms)
 
     def take_over(coordinator: Connection) -> None:
         answer = coordinator.send(request, versions=INIT_PRODUCER_ID_VERSIONS)
         if answer.error_code:
-            raise refusal(answer.error_code, f"transaction of {name!r}")
+            raise refusal(answer.error_code, f"transaction of {found.name!r}")
 
-    _at_coordinator(cluster, name, take_over)
+    _at_coordinator(cluster, found.name, take_over)
     return found
 
 
@@ -155,6 +172,14 @@ def _read(found: Any) -> TransactionDescription:
         timeout_ms=found.transaction_timeout_ms,
         started_ms=found.transaction_start_time_ms if is_open else None,
         partitions=tuple(sorted(places)),
+    )
+
+
+def _told(found: TransactionDescription) -> str:
+    began = datetime.fromtimestamp((found.started_ms or 0) / 1000, tz=UTC)
+    return (
+        f"{found.state} since {began.isoformat(sep=' ', timespec='milliseconds')},"
+        f" of producer {found.producer_id} epoch {found.producer_epoch}"
     )
 
 
