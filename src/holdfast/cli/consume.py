@@ -38,7 +38,7 @@ Writer = Callable[[int, "Record"], bytes]
     default="beginning",
     show_default=True,
     metavar="POSITION",
-    help="beginning, end, an OFFSET, -N for the last N of each partition, an ISO time or @MILLISECONDS.",
+    help="beginning, end, an OFFSET, -N for the last N offsets of each partition, an ISO time or @MILLISECONDS.",
 )
 @click.option(
     "-p",

@@ -61,7 +61,7 @@ class PositionType(click.ParamType[Position]):
             return Position(Kind.TIME, parse_time_ms(value))
         except ValueError:
             self.fail(
-                f"{value!r} is not beginning, end, an offset such as 42, -N for the last N records, an ISO"
+                f"{value!r} is not beginning, end, an offset such as 42, -N for the last N offsets, an ISO"
                 " time such as 2026-01-31T12:00:00Z or @MILLISECONDS since 1970",
                 param,
                 ctx,

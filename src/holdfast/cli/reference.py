@@ -32,10 +32,12 @@ transactional ids. `holdfast lab` is told by `holdfast lab --help`.
 
 ```console
 $ printf 'a:1\\nb:2\\n' | holdfast produce orders --key-separator :      # keys and values from lines
-$ holdfast consume orders --from -10                                    # the last ten of each partition
+$ holdfast consume orders --from -10                                    # the last ten offsets of each partition
 $ holdfast consume orders --from 2026-01-31T12:00:00Z --follow          # from a time on, until ^C
 $ holdfast consume orders --json | holdfast produce copy --json         # a copy, byte for byte
 $ holdfast consume orders --json | jq -r 'select(.value == null).key'   # keys that were deleted
+$ holdfast topic create users --config cleanup.policy=compact           # the newest record of each key stays
+$ holdfast produce users --key ann --null                               # a tombstone: ann is deleted
 $ holdfast topic lead orders:0 2                                        # node 2 leads the partition now
 $ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what would change
 $ holdfast txn hanging || holdfast txn list --state ongoing             # what holds readers back

@@ -11,6 +11,7 @@ from holdfast.agent.transactions import opening
 from holdfast.client import transactions
 from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Identity
+from tests.agent import requests
 from tests.agent.batches import batch
 from tests.agent.raw import DescribeTransactionsRequest
 from tests.agent.transactions.driving import TOPIC, TV1, TV2, Desk, Producer, describe, run
@@ -18,6 +19,7 @@ from tests.agent.transactions.driving import TOPIC, TV1, TV2, Desk, Producer, de
 PLACE = TopicPartition(TOPIC, 0)
 BAD_GROUP, TOO_MANY = 24, 44
 BAD_REQUEST, OLD_EPOCH, STRANGER, FENCED, UNKNOWN_PLACE, UNKNOWN_ID = 42, 47, 49, 90, 3, 105
+NO_KEY = 87
 
 Strangers = dict[str, Identity]
 
@@ -191,6 +193,28 @@ def test_oversized_ids(
     tmp_path: Path, build: Callable[[Identity], Any], version: int, unknown_code: int
 ) -> None:
     """As long as Kafka's strings may be; a longer one is told so in every request, and nothing of it is remembered."""
+
+
+@pytest.mark.parametrize("versions", [TV1, TV2])
+def test_records_without_a_key_change_nothing(tmp_path: Path, versions: Any) -> None:
+    """A topic that has become a compacted one refuses them; the transaction goes on with what it has."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer(versions=versions)
+        await producer.write(b"mine")
+        change = requests.change_configs((2, TOPIC, [("cleanup.policy", 0, "compact")]))
+        assert (await desk.client.call(change)).responses[0].error_code == 0
+        before = await known(desk)
+        assert await producer.produce(b"no key") == (NO_KEY, -1)
+        assert await known(desk) == before
+        assert await producer.end(commit=True) == 0
+        assert (await desk.read(committed=True)).records == [(0, b"mine")]
+
+    run(tmp_path, scenario)
+
+
+def test_oversized_ids(tmp_path: Path) -> None:
+    """As long as Kafka's strings may be; of a longer one nothing is remembered."""
 
     async def scenario(desk: Desk) -> None:
         asker = Producer(desk.client)
