@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from holdfast.control.plane import ControlPlane
-from holdfast.rules.grace import GraceClock
+from holdfast.rules.clock import GraceClock
 
 SAVE_MS = 10_000
 

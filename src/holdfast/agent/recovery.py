@@ -11,8 +11,9 @@ from contextlib import suppress
 from holdfast.control.plane import ControlPlane
 from holdfast.errors import CommitRefused, StoreFailed
 from holdfast.store import footer
-from holdfast.store.footer import Change, ExtentAppended, StoreLeft
+from holdfast.store.footer import Change, ExtentAppended
 from holdfast.store.journal import Buffer
+from holdfast.store.replica_changes import StoreLeft
 from holdfast.store.store import Place, Store, StoredFrame
 
 logger = logging.getLogger(__name__)

@@ -71,7 +71,9 @@ class Returning:
             self.reasons[state.store] = str(failure)
         else:
             self.reasons.pop(state.store, None)
-            logger.info("store %d is back and is given every frame; what it missed is being copied", state.store)
+            logger.info(
+                "store %d is back and is given every frame; what it missed is being copied", state.store
+            )
 
     def _verify(self, state: StoreState) -> None:
         """In the store's own thread, where its writes are: one that hangs there comes first."""

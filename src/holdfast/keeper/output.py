@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.keeper.work import NewSegment
-from holdfast.records.kernel.keys import survey
 from holdfast.records.kernel.load import as_octets, index
+from holdfast.records.kernel.tombstones import find_tombstones
 from holdfast.store.segment import SegmentWriter, segment_file
 from holdfast.store.segment_index import INDEX_BYTES
 
@@ -66,8 +66,7 @@ class SegmentRun:
         current.records += int(table["record_count"].sum(dtype=np.int64))
         current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
         if self.surveys and current.first_tombstone == NONE:
-            found = survey(batches)
-            tombstones = found.offsets[found.is_tombstone]
+            tombstones = find_tombstones(batches).offsets
             current.first_tombstone = int(tombstones[0]) if len(tombstones) else NONE
 
     def leave(self, first: int, end: int) -> None:

@@ -17,10 +17,11 @@ from holdfast.keeper.chunks import CHUNK_BYTES, Chunk, ChunkReader, cut
 from holdfast.keeper.output import SegmentRun
 from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.records.kernel import copy_selected
-from holdfast.records.kernel.keys import KeyIndex, survey
+from holdfast.records.kernel.keys import KeyIndex
 from holdfast.records.kernel.layout import Mask
 from holdfast.records.kernel.load import as_octets, index
 from holdfast.records.kernel.memory import Octets
+from holdfast.records.kernel.tombstones import find_tombstones
 
 PARTS_MAX = 4096
 SMALL = 8
@@ -102,13 +103,13 @@ class _Task:
         return dead
 
     def _find_expired(self, batches: memoryview) -> Mask:
-        """Records below the log start, and tombstones that the group allows to go. They shadow all the same."""
-        found = survey(batches)
-        expired = found.is_tombstone & (found.offsets < self.item.tombstones_end)
-        below = found.offsets < self.item.log_start
-        self.counts["records_read"] += len(found.offsets)
-        self.counts["tombstones_dropped"] += int(expired.sum())
-        return expired | below
+        """Batches below the log start, and tombstones that the group allows to go. They shadow all the same."""
+        dead = ~_from(batches, self.item.log_start)
+        expired = find_tombstones(batches).rows_below(self.item.tombstones_end)
+        dead[expired] = True
+        self.counts["records_read"] += len(dead)
+        self.counts["tombstones_dropped"] += len(expired)
+        return dead
 
     def _choose_rewritten(self, chunks: Sequence[Chunk], dead: Sequence[Mask] | None) -> list[bool]:
         """For each piece, whether its bytes are written anew: all but clean segments that lose nothing."""
@@ -139,15 +140,15 @@ class _Task:
                 continue
             for at in by_piece.get(number, ()):
                 batches = self._reader.read(chunks[at])
-                keep = _everything(batches, self.item.first) if dead is None else ~dead[at]
+                keep = _from(batches, self.item.first) if dead is None else ~dead[at]
                 copied = copy_selected(batches, keep, plain=True, out=self._room)
                 self.counts["batches_rebuilt"] += copied.batches_rebuilt
                 run.append(copied.buffer)
                 self.on_progress(chunks[at].size_bytes)
 
 
-def _everything(batches: memoryview, first: int) -> Mask:
-    """A mask that keeps all records of batches from `first` on; a peer's segment may begin before it."""
+def _from(batches: memoryview, first: int) -> Mask:
+    """The records of batches that reach up to `first` or beyond; a peer's segment may begin before it."""
     table = index(as_octets(batches))
-    is_kept = table["base_offset"] + table["last_offset_delta"] >= first
-    return np.repeat(is_kept, table["record_count"])
+    reaches: Mask = table["base_offset"] + table["last_offset_delta"] >= first
+    return np.repeat(reaches, table["record_count"])

@@ -162,6 +162,24 @@ def test_unknown_places_change_nothing(tmp_path: Path, versions: Any) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("versions", [TV1, TV2])
+def test_records_without_a_key_change_nothing(tmp_path: Path, versions: Any) -> None:
+    """A topic that has become a compacted one refuses them; the transaction goes on with what it has."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer(versions=versions)
+        await producer.write(b"mine")
+        change = requests.change_configs((2, TOPIC, [("cleanup.policy", 0, "compact")]))
+        assert (await desk.client.call(change)).responses[0].error_code == 0
+        before = await known(desk)
+        assert await producer.produce(b"no key") == (NO_KEY, -1)
+        assert await known(desk) == before
+        assert await producer.end(commit=True) == 0
+        assert (await desk.read(committed=True)).records == [(0, b"mine")]
+
+    run(tmp_path, scenario)
+
+
 def init(who: Identity) -> Any:
     return transactions.init_producer_id(who, timeout_ms=60_000)
 
@@ -193,28 +211,6 @@ def test_oversized_ids(
     tmp_path: Path, build: Callable[[Identity], Any], version: int, unknown_code: int
 ) -> None:
     """As long as Kafka's strings may be; a longer one is told so in every request, and nothing of it is remembered."""
-
-
-@pytest.mark.parametrize("versions", [TV1, TV2])
-def test_records_without_a_key_change_nothing(tmp_path: Path, versions: Any) -> None:
-    """A topic that has become a compacted one refuses them; the transaction goes on with what it has."""
-
-    async def scenario(desk: Desk) -> None:
-        producer = await desk.producer(versions=versions)
-        await producer.write(b"mine")
-        change = requests.change_configs((2, TOPIC, [("cleanup.policy", 0, "compact")]))
-        assert (await desk.client.call(change)).responses[0].error_code == 0
-        before = await known(desk)
-        assert await producer.produce(b"no key") == (NO_KEY, -1)
-        assert await known(desk) == before
-        assert await producer.end(commit=True) == 0
-        assert (await desk.read(committed=True)).records == [(0, b"mine")]
-
-    run(tmp_path, scenario)
-
-
-def test_oversized_ids(tmp_path: Path) -> None:
-    """As long as Kafka's strings may be; of a longer one nothing is remembered."""
 
     async def scenario(desk: Desk) -> None:
         asker = Producer(desk.client)

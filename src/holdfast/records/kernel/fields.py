@@ -1,13 +1,13 @@
 """Table of batches → where each record's fields lie."""
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.records.batch import CODEC_MASK, LOG_APPEND_TIME_BIT, RECORD_BYTES_MIN
 from holdfast.records.kernel.index import crc_fault
-from holdfast.records.kernel.jit import compiled
+from holdfast.records.kernel.jit import compiled, inlined
 from holdfast.records.kernel.layout import Columns, Fault, Wanted
 from holdfast.records.kernel.memory import PREFETCH_BYTES, Octets, prefetch
 from holdfast.records.kernel.varint import LOST, read_varint, skip_bytes
@@ -20,6 +20,20 @@ _RECORD_LENGTH = int(Fault.RECORD_LENGTH)
 _RECORD_OFFSET = int(Fault.RECORD_OFFSET)
 _RECORD_FIELDS = int(Fault.RECORD_FIELDS)
 _LEFT_OVER = int(Fault.LEFT_OVER)
+
+
+class RecordFields(NamedTuple):
+    """Where one record ends and its fields lie, or what is wrong with it."""
+
+    fault: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_start: int
+    key_bytes: int
+    value_start: int
+    value_bytes: int
+    header_count: int
 
 
 @compiled
@@ -72,40 +86,65 @@ def _scan_batch(
     fixed_time = batch.attributes & LOG_APPEND_TIME_BIT != 0
     delta_min = 0
     for _ in range(batch.record_count):
-        length, position = read_varint(data, position, payload_end)
-        if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
-            return row, _RECORD_LENGTH
-        record_end = position + length
         prefetch(data, position + PREFETCH_BYTES)
         prefetch(data, position + PREFETCH_BYTES + 64)
-        timestamp_delta, position = read_varint(data, position + 1, record_end)
-        delta, position = read_varint(data, position, record_end)
-        if delta < delta_min or delta > last_delta:
-            return row, _RECORD_OFFSET
-        delta_min = delta + 1
-        key_bytes, key_start = read_varint(data, position, record_end)
-        position = skip_bytes(key_start, key_bytes, record_end)
-        value_bytes, value_start = read_varint(data, position, record_end)
-        position = skip_bytes(value_start, value_bytes, record_end)
-        header_count, position = read_varint(data, position, record_end)
-        if header_count != 0:
-            position = _skip_headers(data, position, header_count, record_end)
-        if position != record_end:
-            return row, _RECORD_FIELDS
-        offset = base_offset + delta
+        record = read_record(data, position, payload_end, delta_min, last_delta)
+        if record.fault != 0:
+            return row, record.fault
+        position = record.end
+        delta_min = record.offset_delta + 1
+        offset = base_offset + record.offset_delta
         at = np.uintp(row)
         columns.offset[at] = offset
-        columns.timestamp[at] = batch.max_timestamp if fixed_time else base_timestamp + timestamp_delta
-        columns.key_start[at] = key_start
-        columns.key_bytes[at] = key_bytes
-        columns.value_start[at] = value_start
-        columns.value_bytes[at] = value_bytes
-        columns.header_count[at] = header_count
+        columns.timestamp[at] = batch.max_timestamp if fixed_time else base_timestamp + record.timestamp_delta
+        columns.key_start[at] = record.key_start
+        columns.key_bytes[at] = record.key_bytes
+        columns.value_start[at] = record.value_start
+        columns.value_bytes[at] = record.value_bytes
+        columns.header_count[at] = record.header_count
         if start <= offset < end:
             row += 1
     if position != payload_end:
         return row, _LEFT_OVER
     return row, 0
+
+
+@inlined
+def read_record(
+    data: Octets, position: int, payload_end: int, delta_min: int, last_delta: Any
+) -> RecordFields:
+    """The record at `position`; without a fault it ends at or before `payload_end`, and its fields within it."""
+    fault = 0
+    length, position = read_varint(data, position, payload_end)
+    end = position + length
+    if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
+        fault = _RECORD_LENGTH
+        end = 0
+    timestamp_delta, position = read_varint(data, position + 1, end)
+    offset_delta, position = read_varint(data, position, end)
+    key_bytes, key_start = read_varint(data, position, end)
+    position = skip_bytes(key_start, key_bytes, end)
+    value_bytes, value_start = read_varint(data, position, end)
+    position = skip_bytes(value_start, value_bytes, end)
+    header_count, position = read_varint(data, position, end)
+    if header_count != 0:
+        position = _skip_headers(data, position, header_count, end)
+    if fault == 0:
+        if offset_delta < delta_min or offset_delta > last_delta:
+            fault = _RECORD_OFFSET
+        elif position != end:
+            fault = _RECORD_FIELDS
+    return RecordFields(
+        fault,
+        end,
+        timestamp_delta,
+        offset_delta,
+        key_start,
+        key_bytes,
+        value_start,
+        value_bytes,
+        header_count,
+    )
 
 
 @compiled

@@ -19,9 +19,13 @@ _SOURCES = Path(__file__).parent
 
 
 def compiled(function: Function) -> Function:
-    """Compile on first call, or load what an earlier process has compiled."""
+    """Compile on first call, or load what an earlier process has compiled.
+
+    Kernels allocate nothing and return no arrays, so they need no references counted: numba counts with atomic
+    instructions, a pair of which costs as much as half a record.
+    """
     with _cache_directory():
-        return njit(nogil=True, cache=True)(function)
+        return njit(nogil=True, cache=True, _nrt=False)(function)
 
 
 def inlined(function: Function) -> Function:
