@@ -90,6 +90,7 @@ class Cluster:
             self.plane,
             self.catalog,
             self.commits,
+            stores=self.stores.by_number,
             directories={number: str(directory.store(number).resolve()) for number in directory.nodes},
             limits=settings.keeper,
             grace_ms=Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms).elapsed_ms,
@@ -110,15 +111,23 @@ class Cluster:
     def _open_store(self, directory: DataDirectory, number: int) -> ReopenedStore:
         """The store, open unless it cannot be: then the others go on without it, as if it had failed."""
 
+        known = {state.store: state for state in self.plane.list_stores()}
+        has_frames = number in known and known[number].checkpoint is not None
+
         def open_store(incarnation: int | None) -> LocalStore:
+            path = directory.store(number)
+            if has_frames and not path.exists():
+                # To make it anew would be to take a lost disk for a store that is well.
+                raise StoreFailed(
+                    f"{path} is not there: put it back, or run `holdfast store rebuild {number}`"
+                )
             return LocalStore(
-                directory.store(number),
+                path,
                 store=number,
                 cluster_id=directory.cluster_id,
                 incarnation=incarnation,
             )
 
-        known = {state.store: state for state in self.plane.list_stores()}
         store = ReopenedStore(number, open_store)
         try:
             store.reopen(known[number].incarnation if number in known else None)

@@ -22,19 +22,31 @@ from holdfast.errors import CommitRefused, UnknownTopicOrPartition
 from holdfast.keeper import messages
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
+    CarriedPublication,
     Key,
     Leased,
     LeaseWanted,
     Publication,
     Published,
     StoreInfo,
+    StoreNamed,
     Stores,
     Views,
     ViewsWanted,
 )
 from holdfast.keeper.plan import PeerView, ReplicaView, plan
 from holdfast.rules.removal import Unreported
-from holdfast.store.replica_changes import AddedSegment, Granted, KeeperLeased, SegmentsPublished
+from holdfast.store.footer import Change
+from holdfast.store.replica_changes import (
+    AddedSegment,
+    CarriedExtent,
+    ExtentsCarried,
+    Granted,
+    KeeperLeased,
+    SegmentsPublished,
+    StoreJoined,
+)
+from holdfast.store.store import Store
 
 LEASE_SECONDS = 30.0
 """How long a lease is good for without a word from its holder."""
@@ -61,6 +73,7 @@ class Desk:
         catalog: Catalog,
         commits: GroupCommit,
         *,
+        stores: Mapping[int, Store],
         directories: Mapping[int, str],
         limits: KeeperLimits,
         grace_ms: Callable[[], int],
@@ -69,6 +82,7 @@ class Desk:
         self._plane = plane
         self._catalog = catalog
         self._commits = commits
+        self._stores = stores
         self._directories = directories
         self._limits = limits
         self._grace_ms = grace_ms
@@ -81,6 +95,8 @@ class Desk:
             "release": self._release,
             "views": self._list_views,
             "publish": self._publish,
+            "carried": self._publish_carried,
+            "join": self._join,
         }
 
     async def is_anything_due(self) -> bool:
@@ -167,6 +183,40 @@ class Desk:
             mxfo=publication.mxfo,
             at_ms=self._grace_ms(),
         )
+        return await self._submit(change)
+
+    async def _publish_carried(self, document: dict[str, Any]) -> Published:
+        publication = messages.convert(document, CarriedPublication)
+        topic_id = UUID(publication.topic_id)
+        return await self._submit(
+            ExtentsCarried(
+                store=publication.store,
+                incarnation=publication.incarnation,
+                lease=publication.lease,
+                file=publication.file,
+                extents=tuple(
+                    CarriedExtent(topic_id, publication.partition, last, position)
+                    for last, position in publication.extents
+                ),
+            )
+        )
+
+    async def _join(self, document: dict[str, Any]) -> Published:
+        """A store that has everything; first a snapshot, since its journals have a gap that nothing else bridges."""
+        store = messages.convert(document, StoreNamed).store
+        behind = await asyncio.to_thread(self._plane.list_behind, store)
+        if behind:
+            return Published(refused=f"store {store} lacks something of {len(behind)} partitions")
+        # A frame that the store has been given: a replay after the snapshot begins behind it.
+        state = next(state for state in self._plane.list_stores() if state.store == store)
+        refused = (await self._submit(KeeperLeased(store, state.lease + 1))).refused
+        if refused is not None:
+            return Published(refused=refused)
+        self._held.pop(store, None)
+        await asyncio.to_thread(self._stores[store].save_snapshot, self._plane.snapshot)
+        return await self._submit(StoreJoined(store))
+
+    async def _submit(self, change: Change) -> Published:
         try:
             await self._commits.submit(Upkeep(change, self._plane))
         except CommitRefused as refusal:
@@ -205,7 +255,8 @@ class Desk:
         segments = tuple(self._plane.find_segments(*key, wanted.store))
         compacts = is_compacted(topic)
         is_settled = min(bounds.last_stable, manifest.held_to) <= manifest.settled_to
-        if is_settled and not (compacts and _may_be_due(manifest, segments)):
+        is_whole = manifest.held_to >= bounds.end
+        if is_whole and is_settled and not (compacts and _may_be_due(manifest, segments)):
             return None
         return ReplicaView(
             store=wanted.store,
@@ -241,6 +292,7 @@ class Desk:
             PeerView(
                 store=peer.store,
                 directory=self._directories[peer.store],
+                settled_to=peer.settled_to,
                 segments=tuple(self._plane.find_segments(*key, peer.store, manifest.held_to)),
             )
             for peer in removal.replicas

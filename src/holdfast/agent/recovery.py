@@ -14,7 +14,7 @@ from holdfast.store import footer
 from holdfast.store.footer import Change, ExtentAppended
 from holdfast.store.journal import Buffer
 from holdfast.store.replica_changes import StoreLeft
-from holdfast.store.store import Place, Store, StoredFrame
+from holdfast.store.store import Checkpoint, Place, Store, StoredFrame
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class Recovery:
         for store in sorted(self._plane.find_in_sync() & self._stores.keys()):
             checkpoint = self._plane.find_checkpoint(store)
             # A control plane from a snapshot may know stores that have been away since: they have a gap.
-            frames = self._stores[store].replay(checkpoint, first=applied + 1 if applied else None)
-            self._streams[store] = Stream(store, frames)
+            first = applied + 1 if applied else None
+            self._streams[store] = Stream(store, _replay(self._stores[store], checkpoint, first))
         replayed = 0
         while (number := self._find_next()) is not None:
             self._apply([frame for stream in self._streams.values() if (frame := stream.take(number))])
@@ -146,3 +146,8 @@ class Stream:
         logger.error("store %d cannot be replayed: %s", self.store, failure)
         self.failure = failure
         self.frame = None
+
+
+def _replay(store: Store, after: Checkpoint | None, first: int | None) -> Iterator[StoredFrame]:
+    """Asked for the first frame, and not before: a store that is not even open fails then, like any other."""
+    yield from store.replay(after, first=first)

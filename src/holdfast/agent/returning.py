@@ -1,7 +1,7 @@
-"""Letting stores come back: one that was away is looked at every so often, and given every frame again once it is well.
+"""Letting stores come back: one that was away is looked at every so often, and given frames again once it is well.
 
-What it has is verified first: its identity and life, that it takes writes, that it has every byte that the control plane
-knows it to have. What it has beyond that, nobody recorded, and it is cut off. What it missed, its keeper copies.
+What it has is verified first: its identity and life, that it takes writes, that it has every byte that the control
+plane knows it to have. What it has beyond that, nobody recorded, and it is cut off. What it missed, its keeper copies.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ def cut(pieces: Sequence[Piece]) -> list[Chunk]:
             loose.clear()
 
     for number, piece in enumerate(pieces):
-        if piece.file is not None:
+        if piece.index is not None:
             flush()
             chunks += [
                 Chunk(piece=number, slices=(part,), is_clean=piece.is_clean) for part in _cut_segment(piece)

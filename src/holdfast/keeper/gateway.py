@@ -10,11 +10,13 @@ from typing import Any
 from holdfast.keeper import messages
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
+    CarriedPublication,
     Leased,
     LeaseWanted,
     Publication,
     Published,
     StoreInfo,
+    StoreNamed,
     Stores,
     Views,
     ViewsWanted,
@@ -63,4 +65,14 @@ class Gateway:
     def publish(self, publication: Publication) -> str | None:
         """Have a rewrite take effect; why it did not, if it did not."""
         answer = self._ask("publish", messages.plain(publication))
+        return messages.convert(answer, Published).refused
+
+    def publish_carried(self, publication: CarriedPublication) -> str | None:
+        """Have carried extents count; why they do not, if they do not."""
+        answer = self._ask("carried", messages.plain(publication))
+        return messages.convert(answer, Published).refused
+
+    def join(self, store: int) -> str | None:
+        """Have a store that lacks nothing any more be in sync; why it is not, if it is not."""
+        answer = self._ask("join", messages.plain(StoreNamed(store=store)))
         return messages.convert(answer, Published).refused

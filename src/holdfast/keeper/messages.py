@@ -84,6 +84,27 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedPublication:
+    """Extents that lie in a carried file now: see the change `carried` in docs/formats.md."""
+
+    topic_id: str
+    partition: int
+    store: int
+    incarnation: int
+    lease: int
+    file: int
+    extents: list[tuple[int, int]]
+    """(last offset, position) of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreNamed:
+    """A question about one store."""
+
+    store: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """What became of a publication; `refused` says why it was not taken."""
 

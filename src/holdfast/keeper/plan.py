@@ -29,6 +29,7 @@ class PeerView:
 
     store: int
     directory: str
+    settled_to: int
     segments: tuple[Segment, ...]
 
 
@@ -72,10 +73,10 @@ class Plan:
 
 
 def plan(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
-    """The rewrite that is due now, if one is."""
+    """The rewrite that is due now of a replica that lacks nothing, if one is."""
     if not view.compacts:
-        return _settle(view, limits)
-    return _compact(view, limits) or _settle(view, limits)
+        return settle(view, limits)
+    return _compact(view, limits) or settle(view, limits)
 
 
 def grant(view: ReplicaView) -> Grant:
@@ -109,7 +110,8 @@ def settleable(view: ReplicaView) -> tuple[Extent, ...]:
     return tuple(decided)
 
 
-def _settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+def settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+    """Bring decided extents into segments, if they are many or have waited long."""
     extents = settleable(view)
     if not extents or not _is_settle_due(view, extents, limits):
         return None

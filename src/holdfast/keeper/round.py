@@ -2,21 +2,28 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import HoldfastError
+from holdfast.keeper.carrying import copy_extents
+from holdfast.keeper.catch_up import Carry, is_behind, next_step
 from holdfast.keeper.gateway import Gateway
-from holdfast.keeper.messages import Publication
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.messages import CarriedPublication, Publication, StoreInfo
 from holdfast.keeper.plan import Plan, ReplicaView, plan
 from holdfast.keeper.runner import Runner
 from holdfast.keeper.work import Rewrite
+from holdfast.store.carried import carried_number
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 """How often somebody who waits for a store asks for it."""
+
+Choose = Callable[[ReplicaView, KeeperLimits], "Plan | Carry | None"]
+Due = tuple[ReplicaView, "Plan | Carry"]
 
 ChooseRunner = Callable[[int], Runner]
 """Given the bytes of a round: where it runs."""
@@ -32,6 +39,7 @@ class RoundReport:
     bytes_read: int = 0
     bytes_written: int = 0
     stores_skipped: list[int] = field(default_factory=list)
+    stores_joined: list[int] = field(default_factory=list)
 
 
 class Round:
@@ -55,12 +63,14 @@ class Round:
         self.report = RoundReport()
 
     def run(self) -> RoundReport:
-        """All that is due now, once."""
+        """All that is due now, once; stores that are joining are brought along until nothing more can be done."""
         due: list[tuple[ReplicaView, Plan]] = []
         try:
             for store in self._gateway.list_stores():
-                if store.phase in (StorePhase.IN_SYNC, StorePhase.JOINING):
-                    due += self._plan(store.store)
+                if store.phase is StorePhase.JOINING:
+                    self._catch_up(store)
+                elif store.phase is StorePhase.IN_SYNC:
+                    due += _rewrites(self._find_due(store.store, plan))
             if due:
                 self._rewrite(due)
         finally:
@@ -68,9 +78,9 @@ class Round:
                 self._gateway.release(self.leased.pop())
         return self.report
 
-    def _plan(self, store: int) -> Iterator[tuple[ReplicaView, Plan]]:
+    def _find_due(self, store: int, choose: Choose) -> Iterator[Due]:
         """Look first, so that a store where nothing is due costs no lease."""
-        if not any(plan(view, self._limits) for view in self._gateway.list_views(store, 0)):
+        if not any(choose(view, self._limits) for view in self._gateway.list_views(store, 0)):
             return
         lease = self._gateway.lease(store)
         while lease is None and self._waits:
@@ -79,15 +89,62 @@ class Round:
         if lease is None:
             self.report.stores_skipped.append(store)
             return
-        self.leased.append(store)
+        if store not in self.leased:
+            self.leased.append(store)
         for view in self._gateway.list_views(store, lease):
-            if (planned := plan(view, self._limits)) is not None:
+            if (planned := choose(view, self._limits)) is not None:
                 yield view, planned
 
-    def _rewrite(self, due: Sequence[tuple[ReplicaView, Plan]]) -> None:
+    def _catch_up(self, store: StoreInfo) -> None:
+        """Step by step, until the store has everything or nobody has more for it."""
+        serial = 0
+        while steps := list(self._find_due(store.store, _step_if_behind)):
+            rewrites = _rewrites(steps)
+            moved = self._rewrite(rewrites) if rewrites else 0
+            for view, step in steps:
+                if isinstance(step, Carry):
+                    moved += self._carry(view, step, serial)
+                    serial += 1
+            if not moved:
+                return
+        if (refused := self._gateway.join(store.store)) is not None:
+            logger.warning("store %d is not in sync yet: %s", store.store, refused)
+            return
+        self.report.stores_joined.append(store.store)
+        logger.info("store %d has everything and is in sync", store.store)
+
+    def _carry(self, view: ReplicaView, carry: Carry, serial: int) -> bool:
+        number = carried_number(view.lease, serial)
+        name = _name(view)
+        try:
+            positions = copy_extents(carry, view.directory, number)
+        except HoldfastError as failure:
+            self.report.failed += 1
+            logger.error("%s: extents are not copied: %s", name, failure)
+            return False
+        refused = self._gateway.publish_carried(
+            CarriedPublication(
+                topic_id=view.topic_id,
+                partition=view.partition,
+                store=view.store,
+                incarnation=view.manifest.incarnation,
+                lease=view.lease,
+                file=number,
+                extents=[(piece.last, at) for piece, at in zip(carry.pieces, positions, strict=True)],
+            )
+        )
+        if refused is not None:
+            self.report.refused += 1
+            logger.warning("%s: what was copied is not taken: %s", name, refused)
+            return False
+        logger.info("%s: %d bytes copied, up to %d", name, carry.size_bytes, carry.pieces[-1].last + 1)
+        return True
+
+    def _rewrite(self, due: Sequence[tuple[ReplicaView, Plan]]) -> int:
+        """How many were published."""
         items = [planned.item for _, planned in due]
         total = sum(item.size_bytes * (2 if item.compacts else 1) for item in items)
-        done = 0
+        done = published = 0
 
         def advance(size_bytes: int) -> None:
             nonlocal done
@@ -97,7 +154,7 @@ class Round:
         runner = self._choose_runner(sum(item.size_bytes for item in items))
         for number, result in runner.run(items, advance):
             view, planned = due[number]
-            name = f"{view.topic}/{view.partition} on store {view.store}"
+            name = _name(view)
             if isinstance(result, HoldfastError):
                 self.report.failed += 1
                 logger.error("%s is not rewritten: %s", name, result)
@@ -110,7 +167,21 @@ class Round:
             self.report.rewrites += 1
             self.report.bytes_read += result.counts["bytes_read"]
             self.report.bytes_written += result.counts["bytes_written"]
+            published += 1
             logger.info("%s is %s", name, _describe(planned, result))
+        return published
+
+
+def _rewrites(due: Iterable[Due]) -> list[tuple[ReplicaView, Plan]]:
+    return [(view, planned) for view, planned in due if isinstance(planned, Plan)]
+
+
+def _step_if_behind(view: ReplicaView, limits: KeeperLimits) -> Plan | Carry | None:
+    return next_step(view, limits) if is_behind(view) else None
+
+
+def _name(view: ReplicaView) -> str:
+    return f"{view.topic}/{view.partition} on store {view.store}"
 
 
 def _publication(view: ReplicaView, planned: Plan, result: Rewrite) -> Publication:

@@ -25,7 +25,7 @@ class InProcessRunner:
     def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[tuple[int, Result]]:
         """See `Runner`."""
         # numba takes its time to load, and memory: not before there is something to do.
-        from holdfast.keeper.task import rewrite
+        from holdfast.keeper.task import rewrite  # noqa: PLC0415
 
         for number, item in enumerate(items):
             try:

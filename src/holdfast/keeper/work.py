@@ -18,9 +18,9 @@ class Piece:
     is_clean: bool
     """Whether it lies below the replica's MCCO: then it holds no key twice, and need not be indexed."""
     index: str | None = None
-    """The sparse index of a whole segment."""
+    """The sparse index, if it is a whole segment."""
     file: str | None = None
-    """A segment's name in its store; None for what lies in a journal."""
+    """The name of a segment that the rewrite stands for; None for what lies in a journal, or on a peer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class SparkRunner:
 
 def _run_one(number: int, encoded: str, seed: int) -> pa.RecordBatch:
     # In the worker: the driver has no use for numba.
-    from holdfast.keeper.task import rewrite
+    from holdfast.keeper.task import rewrite  # noqa: PLC0415
 
     done, failure = None, None
     try:
