@@ -19,7 +19,7 @@ from holdfast.records.arrow import decode
 from holdfast.records.batch import HEADER_BYTES, BatchView, Codec, seal
 from holdfast.records.build import Record, build_batch, read_records
 from holdfast.records.control import filler_batch
-from holdfast.records.kernel import copy_selected, scan
+from holdfast.records.kernel import KeyIndex, copy_selected, count_data_records, find_tombstones, scan
 from holdfast.records.walk import walk, walk_valid, whole_bytes
 
 INFLATED_BYTES_MAX = 1 << 20
@@ -62,6 +62,9 @@ def exercise(buffer: memoryview, seed: int, out: memoryview) -> str | None:
         lambda: scan(buffer, start=20, end=60, include_control=True, inflated_bytes_max=INFLATED_BYTES_MAX)
     )
     _attempt(lambda: _select(buffer, random.Random(seed), out))
+    scanned = _attempt(lambda: _compact_plain(buffer))
+    indexed = _attempt(lambda: _compact_compiled(buffer, seed))
+    assert scanned == indexed, (seed, scanned, indexed)
     return plain if isinstance(plain, str) else None
 
 
@@ -171,6 +174,28 @@ def _select(buffer: memoryview, seeded: random.Random, out: memoryview) -> None:
     )
     for view in walk_valid(rewritten.buffer):
         assert view.size_bytes >= HEADER_BYTES
+
+
+def _compact_plain(buffer: memoryview) -> tuple[list[bool], list[int]]:
+    """Which records a newer one shadows, and the tombstones' offsets, from what a scan finds."""
+    found = scan(buffer, inflated_bytes_max=INFLATED_BYTES_MAX)
+    data, columns = found.data.tobytes(), found.columns
+    seen: set[bytes] = set()
+    dead: list[bool] = []
+    for start, length in zip(columns.key_start[::-1].tolist(), columns.key_bytes[::-1].tolist(), strict=True):
+        key = data[start : start + length]
+        dead.append(length < 0 or key in seen)
+        seen |= {key} if length >= 0 else set()
+    return dead[::-1], columns.offset[columns.value_bytes < 0].tolist()
+
+
+def _compact_compiled(buffer: memoryview, seed: int) -> tuple[list[bool], list[int]]:
+    """The same from the kernels, in two parts."""
+    dead = np.zeros(count_data_records(buffer, inflated_bytes_max=INFLATED_BYTES_MAX), np.bool_)
+    for part in range(2):
+        index = KeyIndex(bytes_max=1 << 16, part=part, parts=2, seed=seed)
+        index.shadow(buffer, dead, inflated_bytes_max=INFLATED_BYTES_MAX)
+    return dead.tolist(), find_tombstones(buffer, inflated_bytes_max=INFLATED_BYTES_MAX).offsets.tolist()
 
 
 def guarded(length: int) -> memoryview:

@@ -14,7 +14,7 @@ from holdfast.errors import CorruptBatch
 from holdfast.records.arrow import decode
 from holdfast.records.batch import BatchView, Codec, seal, validate
 from holdfast.records.build import Record, build_batch, read_records
-from holdfast.records.kernel import copy_selected, scan
+from holdfast.records.kernel import KeyIndex, copy_selected, count_data_records, find_tombstones, scan
 from tests.records import fuzzing
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +57,8 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "read_records": lambda batch: list(read_records(validate(batch))),
     "scan": scan,
     "decode": decode,
+    "find_tombstones": find_tombstones,
+    "count_data_records": count_data_records,
 }
 
 
@@ -93,7 +95,7 @@ def test_a_bomb_inside_a_batch(codec: Codec) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("reader", ["scan", "decode", "copy_selected"])
+@pytest.mark.parametrize("reader", ["scan", "decode", "copy_selected", "shadow", "find_tombstones"])
 def test_many_batches_do_not_make_a_bomb_together(reader: str) -> None:
     """Each batch is within its bound: the one with which all inflate to more than theirs is refused and named."""
     batch = build_batch([Record(value=bytes(3 * MIB)), Record()], codec=Codec.ZSTD)
@@ -103,6 +105,8 @@ def test_many_batches_do_not_make_a_bomb_together(reader: str) -> None:
         "scan": scan,
         "decode": decode,
         "copy_selected": lambda buffer, **bounds: copy_selected(buffer, half, **bounds),
+        "shadow": lambda buffer, **bounds: KeyIndex(bytes_max=MIB, seed=0).shadow(buffer, ~half, **bounds),
+        "find_tombstones": find_tombstones,
     }
     read = readers[reader]
     with pytest.raises(CorruptBatch, match=f"more than {20 * MIB} bytes") as caught:

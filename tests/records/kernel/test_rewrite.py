@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptBatch
-from holdfast.records.batch import BatchView, Codec, validate
+from holdfast.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    TRANSACTIONAL_BIT,
+    BatchView,
+    Codec,
+    seal,
+    validate,
+)
 from holdfast.records.build import Record, build_batch, read_records
 from holdfast.records.control import ControlType, control_batch
 from holdfast.records.kernel import copy_selected
@@ -19,7 +27,9 @@ def mask(*flags: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.array(flags, np.bool_)
 
 
-def timed(*timestamps: int, base_offset: int = 0, codec: Codec = Codec.NONE) -> bytes:
+def timed(
+    *timestamps: int, base_offset: int = 0, codec: Codec = Codec.NONE, transactional: bool = False
+) -> bytes:
     """A batch of records with these timestamps, of a producer with a sequence."""
     return build_batch(
         [Record(key=b"k", value=b"v" * 20, timestamp_ms=timestamp) for timestamp in timestamps],
@@ -29,6 +39,7 @@ def timed(*timestamps: int, base_offset: int = 0, codec: Codec = Codec.NONE) -> 
         producer_id=9,
         producer_epoch=2,
         base_sequence=70,
+        transactional=transactional,
     )
 
 
@@ -116,20 +127,71 @@ def test_control_batches_are_never_touched() -> None:
     assert bytes(rewritten.buffer) == marker
 
 
+@pytest.mark.parametrize("codec", Codec)
+def test_plain_batches_are_not_transactional(codec: Codec) -> None:
+    """A whole batch differs in one bit and its CRC, and is not inflated for it; a partial one is rebuilt without it."""
+    whole = timed(1, 2, codec=codec, transactional=True)
+    part = timed(3, 4, base_offset=2, codec=codec, transactional=True)
+    rewritten = copy_selected(whole, mask(1, 1), plain=True, inflated_bytes_max=1)
+    expected = bytearray(whole)
+    expected[ATTRIBUTES_AT + 1] &= ~TRANSACTIONAL_BIT
+    seal(expected)
+    assert bytes(rewritten.buffer) == bytes(expected)
+    assert (rewritten.batches_patched, rewritten.batches_verbatim) == (1, 0)
+    both = copy_selected(whole + part, mask(1, 1, 0, 1), plain=True)
+    views = list(walk_valid(both.buffer))
+    assert [(view.is_transactional, view.codec, view.record_count) for view in views] == [
+        (False, codec, 2),
+        (False, codec, 1),
+    ]
+    assert {(view.producer_id, view.producer_epoch, view.base_sequence) for view in views} == {(9, 2, 70)}
+    assert [record.offset for view in views for record in read_records(view)] == [0, 1, 3]
+    assert (both.batches_patched, both.batches_rebuilt) == (1, 1)
+
+
+def test_plain_leaves_other_batches_alone() -> None:
+    """What was not transactional is copied byte by byte, a marker keeps its bit, an emptied batch loses it."""
+    marker = control_batch(ControlType.COMMIT, base_offset=2, producer_id=9, producer_epoch=2)
+    empty = timed(5, base_offset=3, transactional=True)
+    rewritten = copy_selected(timed(1, 2) + marker + empty, mask(1, 1, 0), plain=True, keep_empty=True)
+    assert bytes(rewritten.buffer[:-HEADER_BYTES]) == timed(1, 2) + marker
+    assert not validate(rewritten.buffer, len(rewritten.buffer) - HEADER_BYTES).is_transactional
+    assert (rewritten.batches_verbatim, rewritten.batches_patched, rewritten.batches_emptied) == (2, 0, 1)
+
+
+def test_transactional_batches_stay_so_unless_told() -> None:
+    """Without `plain` the bit is data like any other."""
+    buffer = timed(1, 2, transactional=True) + timed(3, 4, base_offset=2, transactional=True)
+    rewritten = copy_selected(buffer, mask(1, 1, 0, 1))
+    assert [view.is_transactional for view in walk_valid(rewritten.buffer)] == [True, True]
+    assert rewritten.batches_patched == 0
+
+
+@pytest.mark.parametrize(
+    ("keep", "newest"), [((1, 1, 1, 1), 90), ((1, 1, 1, 0), 40), ((1, 0, 0, 0), 10), ((0,) * 4, -1)]
+)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
+def test_the_greatest_timestamp_is_reported(codec: Codec, keep: tuple[int, ...], newest: int) -> None:
+    """Of records that stay, in whole batches and rebuilt ones; a batch that left its header has none."""
+    buffer = timed(10, 40, codec=codec) + timed(20, 90, base_offset=2, codec=codec)
+    assert copy_selected(buffer, mask(*keep), keep_empty=True).max_timestamp == newest
+
+
 def test_the_mask_must_fit() -> None:
     """A mask of another length is our own bug and says so."""
     with pytest.raises(ValueError, match="a mask of 2 for 3 records"):
         copy_selected(timed(1, 2, 3), mask(1, 0))
 
 
+@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("keep", [(1, 1), (0, 1), (0, 0)])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_damage_is_not_copied_under_a_new_crc(keep: tuple[int, int], codec: Codec) -> None:
+def test_damage_is_not_copied_under_a_new_crc(keep: tuple[int, int], codec: Codec, plain: bool) -> None:
     """A rotten batch stops the rewrite before it could be made to look sound: whole, rebuilt or emptied."""
-    damaged = bytearray(timed(1, 2, codec=codec))
+    damaged = bytearray(timed(1, 2, codec=codec, transactional=True))
     damaged[-3] ^= 4
     with pytest.raises(CorruptBatch, match="CRC"):
-        copy_selected(damaged, mask(*keep))
+        copy_selected(damaged, mask(*keep), plain=plain)
 
 
 def test_out_is_reused() -> None:

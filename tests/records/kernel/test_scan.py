@@ -9,9 +9,10 @@ from holdfast.errors import CorruptBatch
 from holdfast.records.batch import Codec
 from holdfast.records.build import Record, build_batch, read_records
 from holdfast.records.control import filler_batch
-from holdfast.records.kernel import Columns, Scan, scan
+from holdfast.records.kernel import Columns, Scan, count_data_records, scan
 from holdfast.records.walk import walk
 from tests.records import oracles
+from tests.records.kernel.logs import random_log
 
 
 @st.composite
@@ -109,6 +110,24 @@ def test_a_wrong_crc_names_its_batch(codec: Codec) -> None:
         scan(damaged)
     assert caught.value.position == len(batches[0])
     assert len(scan(damaged, check_crcs=False).columns.offset) == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_masks_have_an_entry_for_every_data_record(seed: int) -> None:
+    """The count for a mask is what a scan finds."""
+    for buffer in random_log(seed).pieces:
+        assert count_data_records(buffer) == len(scan(buffer).columns.offset)
+
+
+@pytest.mark.parametrize("bounds", [{"inflated_bytes_max": 20}, {"inflated_total_bytes_max": 41}])
+def test_a_count_that_cannot_be_inflated_is_refused(bounds: dict[str, int]) -> None:
+    """Three records need 21 bytes: as many as a batch, or two of them, may not inflate to."""
+    batch = build_batch([Record()] * 3, codec=Codec.ZSTD)
+    assert count_data_records(batch * 2, inflated_bytes_max=21, inflated_total_bytes_max=42) == 6
+    with pytest.raises(CorruptBatch, match="count") as caught:
+        count_data_records(batch * 2, **bounds)
+    assert caught.value.position in (0, len(batch))
+    assert count_data_records(build_batch([Record()] * 3) * 2, **bounds) == 6
 
 
 def test_half_a_batch_is_refused() -> None:
