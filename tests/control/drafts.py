@@ -31,8 +31,9 @@ from holdfast.store.footer import (
     TransactionBegun,
     TransactionEnded,
 )
-from holdfast.store.replica_changes import StoreLeft
+from tests.control import replica_drafts
 from tests.control.answers import GROUPS, IDS, PARTITIONS, STORES, TRANSACTIONAL_IDS
+from tests.control.replica_drafts import ReplicaPlanner
 
 NAMES = ("a", "b", "c")
 MEMBER = GroupMember("m", None, "c", "/127.0.0.1", 10, 20, (GroupProtocol("range", b"\xff"),), b"all")
@@ -40,14 +41,14 @@ MEMBER = GroupMember("m", None, "c", "/127.0.0.1", 10, 20, (GroupProtocol("range
 Key = tuple[UUID, int]
 
 
-class Planner:
+class Planner(ReplicaPlanner):
     """Plans one frame: each change on what those before it will leave behind if they fit.
 
     Topics and partitions are drawn as a number, which picks one of those that there are.
     """
 
     def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._names = {topic.topic_id: topic.name for topic in plane.list_topics()}
         self._counts = {topic.topic_id: len(topic.partitions) for topic in plane.list_topics()}
         self._ends: dict[Key, int] = {}
@@ -262,7 +263,10 @@ _WEIGHTED: list[tuple[int, str | type[Change], tuple[st.SearchStrategy[object], 
     (2, "create", (PICK, REPLICAS, CONFIGS, OFF_BY)),
     (1, "add_partitions", (PICK, REPLICAS, OFF_BY)),
     (1, "configure", (PICK, CONFIGS)),
-    (1, StoreLeft, (STORE,)),
+    *(
+        (1, make, tuple(st.sampled_from(choices) for choices in arguments))
+        for _, make, arguments in replica_drafts.WEIGHTED
+    ),
     (1, "delete", (PICK,)),
 ]
 

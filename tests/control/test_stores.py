@@ -132,6 +132,22 @@ def test_what_is_settled_is_held_wherever_the_extents_lie(log: ControlPlane, app
     assert log.find_held(TOPIC, 0, 1) == 40
 
 
+def test_what_is_settled_is_held_whatever_a_frame_says(log: ControlPlane, apply: Apply) -> None:
+    """A manifest that was published cannot be taken back by a word."""
+    apply(published(log, 2, segment(0, 30)))
+    apply(StoreLeft(2, (HeldTo(TOPIC, 0, 20),)))
+    assert held(log) == [30, 10]
+
+
+def test_a_reader_is_told_of_no_extent_that_is_copied_in_part(log: ControlPlane, apply: Apply) -> None:
+    """A peer's segment may end in the middle of one."""
+    apply(StoreFenced(2))
+    apply(StoreRebuilt(2, 2))
+    apply(published(log, 2, segment(0, 15)))
+    assert held(log)[0] == 15
+    assert [piece.end for piece in log.find_pieces(TOPIC, 0, 2, 0, 1 << 30)[1]] == [15]
+
+
 def test_a_footer_from_before_says_nothing_and_places_decide(log: ControlPlane, apply: Apply) -> None:
     """Such a store missed the frame before, which has no place on it."""
     apply(extent(30, 1, 2))

@@ -54,7 +54,7 @@ def find_pieces(
         return found
     held = row.replicas[store].held(row.start, row.end)
     for piece in pieces_from(row, store, offset):
-        if piece.first >= held:
+        if piece.end > held:
             break
         found.append(piece if isinstance(piece, Segment) else with_outcome(state, piece))
         if len(found) == EXTENTS_PER_PLAN_MAX:

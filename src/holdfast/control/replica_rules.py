@@ -119,8 +119,8 @@ class KeptReplica:
         return end if self.joined_from is not None and held_to >= self.joined_from else held_to
 
     def left(self, held_to: int) -> "KeptReplica":
-        """It is given no more frames, and holds what lies below."""
-        return replace(self, held_to=held_to, joined_from=None)
+        """It is given no more frames, and holds what lies below; its segments in any case."""
+        return replace(self, held_to=max(held_to, self.settled_to), joined_from=None)
 
     def came(self, end: int) -> "KeptReplica":
         """It is given every frame from here on."""

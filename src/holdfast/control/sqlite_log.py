@@ -83,7 +83,7 @@ class LogReader:
                 if plan.add(segment, segment.length_bytes if counts else None):
                     return bounds, plan.pieces
             for extent in self._extents_from(topic_id, partition, max(offset, replica.settled_to)):
-                if extent.first >= replica.held or plan.add(extent, extent.length_bytes):
+                if extent.last >= replica.held or plan.add(extent, extent.length_bytes):
                     break
             return bounds, plan.pieces
 
