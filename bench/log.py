@@ -28,6 +28,7 @@ RESIDENT_MB_MAX = 100.0
 SMALL_CPU_US_MAX = 25.0
 LARGE_CPU_US_MAX = 80.0
 START_SECONDS_MAX = 1.0
+POLICIES = ("compact", "delete")
 
 
 def main() -> int:
@@ -57,6 +58,7 @@ def main() -> int:
                 lambda endpoint: batched(endpoint, records=300_000, value_bytes=1000),
                 goal=0.5,
             ),
+            _compacted(ours),
             _together(ours),
             _bounded("resident memory at rest", at_rest, "MB", RESIDENT_MB_MAX),
             _bounded("resident memory after these loads", resident_mb(process.pid), "MB", None),
@@ -88,6 +90,24 @@ def _beside(
         baseline=round(found.baseline, 1),
         ratio=round(found.ratio, 2),
         goal=goal,
+    )
+
+
+def _compacted(ours: Endpoint) -> Figure:
+    """No goal: what it costs to look at every record for its key."""
+
+    def load(policy: str) -> float:
+        configs = {"cleanup.policy": policy}
+        return batched(ours, records=1_000_000, value_bytes=100, key=bytes(16), configs=configs)
+
+    rates = take_turns({policy: lambda policy=policy: load(policy) for policy in POLICIES}, rounds=ROUNDS)  # type: ignore[misc]
+    found = ratio(rates["compact"], rates["delete"])
+    return Figure(
+        name="batched produce, 100 B, compacted topic ÷ another",
+        value=round(found.value, 1),
+        unit="MB/s",
+        baseline=round(found.baseline, 1),
+        ratio=round(found.ratio, 2),
     )
 
 

@@ -21,14 +21,15 @@ class Endpoint:
     """Whether topics come into being by being asked for alone, as on librdkafka's mock cluster."""
     _numbers: Any = field(default_factory=count, repr=False)
 
-    def fresh_topic(self, partitions: int = 1) -> str:
+    def fresh_topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """A topic that nothing was written to."""
         topic = f"load-{next(self._numbers)}"
         if self.only_auto_creates:
             self.producer().list_topics(topic, SECONDS_MAX)
         else:
             admin = AdminClient(self.client_config())
-            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(SECONDS_MAX)
+            new = NewTopic(topic, partitions, 1, config=dict(configs or {}))
+            admin.create_topics([new])[topic].result(SECONDS_MAX)
         return topic
 
     def producer(self, config: Mapping[str, Any] | None = None) -> Any:

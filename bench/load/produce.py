@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.load.endpoint import SECONDS_MAX, Endpoint
@@ -12,16 +12,24 @@ QUEUE_RECORDS_MAX = 100_000
 QUEUE_KBYTES_MAX = 1 << 20
 
 
-def batched(endpoint: Endpoint, *, records: int, value_bytes: int, partitions: int = 1) -> float:
+def batched(
+    endpoint: Endpoint,
+    *,
+    records: int,
+    value_bytes: int,
+    partitions: int = 1,
+    key: bytes | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> float:
     """MB/s of values, from the first call until the broker has acknowledged all of them."""
-    topic = endpoint.fresh_topic(partitions)
+    topic = endpoint.fresh_topic(partitions, configs)
     producer = endpoint.producer(
         {
             "queue.buffering.max.messages": 2 * QUEUE_RECORDS_MAX,
             "queue.buffering.max.kbytes": QUEUE_KBYTES_MAX,
         }
     )
-    messages = [{"value": bytes(value_bytes)}] * CALL_RECORDS
+    messages = [{"key": key, "value": bytes(value_bytes)}] * CALL_RECORDS
     producer.list_topics(topic, SECONDS_MAX)
     start = time.perf_counter()
     for number in range(records // CALL_RECORDS):

@@ -11,7 +11,7 @@ from holdfast.records.codecs import INFLATED_BYTES_MAX, decompress
 from holdfast.records.record import RecordReader
 
 _NULL: Final = 1
-"""The length of a null, -1, as it is stored: n is 2n, and if it is negative -2n - 1."""
+"""The length of a null, -1, as it is stored: n stands as 2n, and as -2n - 1 if it is negative."""
 
 _TIMESTAMP_BYTES_MAX: Final = 10
 
@@ -53,77 +53,74 @@ def _skip_keyed(payload: memoryview, start: int, first: int, count: int) -> tupl
     """From the record `first` at `start` on: number and place of the next that needs a closer look.
 
     None does that has a key, is whole, and has the usual shape: lengths of up to three bytes, those of the key and of
-    headers up to one. All of it stands in one loop, because each call would cost as much as a record does.
+    headers of one. All of it stands in one loop, because a call would cost as much as a record does.
     """
-    index, end = first, start
+    twice, end = 2 * first, start
     try:
-        for index in range(first, count):
+        for twice in range(2 * first, 2 * count, 2):
             start = end
             length = payload[start]
-            at = start + 1
+            at = start + 2
             if length > 0x7F:
-                length += (payload[at] << 7) - 0x80
+                length += (payload[start + 1] << 7) - 0x80
                 at += 1
                 if length > 0x3FFF:
-                    length += (payload[at] << 14) - 0x4000
+                    length += (payload[start + 2] << 14) - 0x4000
                     at += 1
                     if length > 0x1FFFFF:
-                        return index, start
-            end = at + (length >> 1)
-            at += 1
+                        return twice >> 1, start
+            end = at - 1 + (length >> 1)
             if payload[at] > 0x7F:
                 last = at + _TIMESTAMP_BYTES_MAX - 1
                 at += 1
                 while payload[at] > 0x7F:
                     at += 1
                 if at > last:
-                    return index, start
-            delta = payload[at + 1]
-            at += 2
+                    return twice >> 1, start
+            at += 1
+            delta = payload[at]
             if delta > 0x7F:
+                at += 1
                 delta += (payload[at] << 7) - 0x80
-                at += 1
                 if delta > 0x3FFF:
+                    at += 1
                     delta += (payload[at] << 14) - 0x4000
-                    at += 1
                     if delta > 0x1FFFFF:
-                        return index, start
-            key = payload[at]
+                        return twice >> 1, start
+            key = payload[at + 1]
             if key & 0x81:
-                return index, start
-            at += 1 + (key >> 1)
+                return twice >> 1, start
+            at += 2 + (key >> 1)
             value = payload[at]
-            at += 1
             if value > 0x7F:
-                value += (payload[at] << 7) - 0x80
                 at += 1
+                value += (payload[at] << 7) - 0x80
                 if value > 0x3FFF:
-                    value += (payload[at] << 14) - 0x4000
                     at += 1
+                    value += (payload[at] << 14) - 0x4000
                     if value > 0x1FFFFF:
-                        return index, start
+                        return twice >> 1, start
             if value & 1 and value != _NULL:
-                return index, start
-            at += value >> 1
-            headers = payload[at]
-            at += 1
-            if headers:
-                at = _skip_headers(payload, at, headers)
-            if at != end or length & 1 or delta != 2 * index:
-                return index, start
+                return twice >> 1, start
+            at += 1 + (value >> 1)
+            if payload[at]:
+                at = _skip_headers(payload, at)
+            if at + 1 != end or delta != twice or length & 1:
+                return twice >> 1, start
     except IndexError:
-        return index, start
+        return twice >> 1, start
     return count, end
 
 
-def _skip_headers(payload: memoryview, at: int, count: int) -> int:
-    """Where the headers end, if their count and all lengths have a byte each; else -1."""
+def _skip_headers(payload: memoryview, at: int) -> int:
+    """The last byte of headers that begin at `at`, if their count and all lengths have a byte each; else -1."""
+    count = payload[at]
     if count & 0x81:
         return -1
     for _ in range(count >> 1):
-        name = payload[at]
+        name = payload[at + 1]
         at += 1 + (name >> 1)
-        value = payload[at]
+        value = payload[at + 1]
         at += 1 + (value >> 1)
         if name & 0x81 or (value & 0x81 and value != _NULL):
             return -1
