@@ -88,9 +88,9 @@ class HoldfastProcess:
         listen = f"127.0.0.1:{0 if is_free_to_choose else self.port}"
         command = [sys.executable, "-m", "holdfast", "up", "--data", str(self.data), "--listen", listen]
         if "--config" not in self._options:
-            # Records of these tests bear fixed times of years ago: no round of retention may come in between.
+            # Records of these tests bear fixed times of years ago: no round of retention or upkeep may come in between.
             settings = self._errors.with_suffix(".toml")
-            settings.write_text("expire_seconds = 86400\n")
+            settings.write_text("expire_seconds = 86400\n[keeper]\nround_seconds = 86400\n")
             command += ["--config", str(settings)]
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(

@@ -17,10 +17,9 @@ from holdfast.errors import HoldfastError
 
 logger = logging.getLogger(__name__)
 
-IDLE_SECONDS = 60.0
-"""How long a keeper without work stays."""
 STOP_SECONDS_MAX = 10.0
 BACK_OFF_SECONDS_MAX = 300.0
+FAILURES_MAX = 10
 
 
 @asynccontextmanager
@@ -44,15 +43,13 @@ class _Watch:
 
     async def run(self) -> None:
         interval = self._agent.settings.keeper.round_seconds
-        pause = interval
+        failures = 0
         while True:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(interval * 2**failures, BACK_OFF_SECONDS_MAX))
             try:
-                pause = interval
                 if await self._agent.cluster.desk.is_anything_due():
-                    code = await self._run_keeper()
-                    # It leaves with 0 when it is done. Another code is a failure: no hurry to see it again.
-                    pause = interval if code == 0 else min(max(2 * pause, 1.0), BACK_OFF_SECONDS_MAX)
+                    # It leaves with 0 when there is no more to do. Another code is a failure: no hurry to see it again.
+                    failures = 0 if await self._run_keeper() == 0 else min(failures + 1, FAILURES_MAX)
             except HoldfastError as failure:
                 logger.error("cannot look for upkeep: %s", failure)
 
@@ -60,11 +57,11 @@ class _Watch:
         settings = self._agent.settings
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "holdfast", "keeper", "run"),
-            *("--data", str(settings.data), "--idle-seconds", str(IDLE_SECONDS)),
+            *("--data", str(settings.data), "--idle-seconds", str(settings.keeper.idle_seconds)),
         )
         code = await self._process.wait()
         if code not in (0, -signal.SIGTERM):
-            logger.warning("the keeper ended with %d: it is started again", code)
+            logger.warning("the keeper ended with %d: it is started again while something is due", code)
         return code
 
     async def stop(self) -> None:

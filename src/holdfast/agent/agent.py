@@ -65,7 +65,7 @@ class Agent:
     def check_holds(self, topic: Topic, partition: int) -> Partition:
         """The partition, if the home store holds all of it."""
         found = check_partition(topic, partition)
-        if self.node_id not in found.replicas or self.node_id not in self.catalog.in_sync:
+        if not self.catalog.has_all(found, self.node_id):
             raise NotLeaderOrFollower(f"node {self.node_id} has no replica in sync of {topic.name!r}")
         return found
 

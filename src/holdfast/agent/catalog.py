@@ -33,6 +33,10 @@ class Catalog:
         self._by_name = {topic.name: topic for topic in self._plane.list_topics()}
         self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
 
+    def has_all(self, partition: Partition, store: int) -> bool:
+        """Whether the store has a replica of the partition that is in sync."""
+        return store in partition.replicas and store in self.in_sync and store not in partition.joining
+
     def all(self) -> list[Topic]:
         """Every topic, by name."""
         return list(self._by_name.values())

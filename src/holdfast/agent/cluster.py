@@ -86,6 +86,7 @@ class Cluster:
             offsets_retention_ms=int(settings.offsets_retention_seconds * 1000),
             now_ms=wall_clock_ms,
         )
+        self.grace = Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms)
         self.desk = Desk(
             self.plane,
             self.catalog,
@@ -93,7 +94,7 @@ class Cluster:
             stores=self.stores.by_number,
             directories={number: str(directory.store(number).resolve()) for number in directory.nodes},
             limits=settings.keeper,
-            grace_ms=Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms).elapsed_ms,
+            grace_ms=self.grace.elapsed_ms,
             wall_ms=wall_clock_ms,
         )
         self.returning = Returning(

@@ -43,7 +43,7 @@ class StoreSet:
             except StoreFailed as failure:
                 return Appended(frames=[], failures={store: failure})
         writes = {
-            store: self._threads[store].submit(self.by_number[store].append, number, body, footer)
+            store: self._threads[store].submit(self._append, store, number, body, footer)
             for store, body in bodies.items()
         }
         wait(writes.values(), timeout=self._append_seconds_max)
@@ -54,6 +54,9 @@ class StoreSet:
             except StoreFailed as failure:
                 appended.failures[store] = failure
         return appended
+
+    def _append(self, store: int, number: int, body: Sequence[Buffer], footer: bytes) -> StoredFrame:
+        return self.by_number[store].append(number, body, footer)
 
     def submit(self, store: int, work: Callable[[], None]) -> "Future[None]":
         """Have something done to a store in its own thread, after what it is doing now."""

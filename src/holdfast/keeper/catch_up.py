@@ -84,9 +84,7 @@ def _take_over(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
         return None
     segments = [segment for segment in best.segments if segment.end > held_to]
     end = segments[-1].end
-    pieces = [
-        replace(piece, file=None) for piece in segment_pieces(best.directory, segments, clean_to=0)
-    ]
+    pieces = [replace(piece, file=None) for piece in segment_pieces(best.directory, segments, clean_to=0)]
     return Plan(
         item=make_item(view, limits, pieces, first=held_to, end=end, compacts=False, tombstones_end=0),
         grant=grant(view),

@@ -19,3 +19,5 @@ class KeeperLimits:
     """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
     round_seconds: float = 15.0
     """How often to look for what is due."""
+    idle_seconds: float = 60.0
+    """How long a keeper that `holdfast up` has started stays when nothing is due."""

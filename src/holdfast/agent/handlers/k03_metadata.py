@@ -95,7 +95,7 @@ def _describe(agent: Agent, topic: Topic, version: int) -> Any:
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
-                isr_nodes=[node for node in partition.replicas if node in in_sync],
+                isr_nodes=[node for node in partition.replicas if agent.catalog.has_all(partition, node)],
                 offline_replicas=[node for node in partition.replicas if node not in in_sync],
                 version=version,
             )

@@ -79,7 +79,7 @@ def _partition(agent: Agent, topic: Topic, number: int) -> Any:
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
-        isr_nodes=[node for node in partition.replicas if node in agent.catalog.in_sync],
+        isr_nodes=[node for node in partition.replicas if agent.catalog.has_all(partition, node)],
         eligible_leader_replicas=[],
         last_known_elr=[],
         offline_replicas=[node for node in partition.replicas if node not in agent.catalog.in_sync],
