@@ -9,6 +9,7 @@
     │   └── CorruptIndex               a segment's index
     ├── KeyIndexFull                   the keys of a compaction pass do not fit into its memory
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
+    ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
@@ -132,6 +133,10 @@ class KeyIndexFull(HoldfastError):
 
 class KeeperFailed(HoldfastError):
     """A rewrite failed where it ran; nothing of it was published, and the next round tries again."""
+
+
+class StoreOperationRefused(HoldfastError):
+    """What an operator wants of a store would lose something, or makes no sense where it stands."""
 
 
 class FormatTooNew(HoldfastError):

@@ -144,7 +144,7 @@ def test_the_number_of_nodes_is_kept(trio: HoldfastProcess, tmp_path: Path) -> N
     plain = HoldfastProcess(trio.data)
     with plain:
         assert sorted(ports(plain)) == [1, 2, 3]
-    with pytest.raises(AssertionError, match="was made with 3 nodes: start it with --nodes 3"):
+    with pytest.raises(AssertionError, match="has 3 nodes: start it with --nodes 3"):
         HoldfastProcess(trio.data, "--nodes", "2").start()
 
 

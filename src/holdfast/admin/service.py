@@ -11,10 +11,11 @@ from pathlib import Path
 
 from holdfast.admin import metrics, prometheus
 from holdfast.admin.client import ADDRESS_FILE
-from holdfast.admin.http import HttpService, Response, json_response
+from holdfast.admin.http import HttpService, Response, Route, json_response
 from holdfast.admin.keeper_desk import ask_desk
 from holdfast.admin.leaders import move_leaders
 from holdfast.admin.status import status
+from holdfast.admin.stores import assign_replicas, care_for_store, list_stores
 from holdfast.agent.agent import Agent
 from holdfast.errors import UnknownTopicOrPartition
 
@@ -25,7 +26,7 @@ ATTEMPTS_MAX = 3
 
 @asynccontextmanager
 async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[None]:
-    """Serves /status, /metrics and /leaders; DATA/admin.json says where, for as long as it does."""
+    """Serves what is listed below; DATA/admin.json says where, for as long as it does."""
 
     async def get_status() -> Response:
         return json_response(await asyncio.to_thread(_read_status, agent))
@@ -34,8 +35,17 @@ async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[
         page = prometheus.render(metrics.families(agent))
         return Response(content_type=prometheus.CONTENT_TYPE, body=page)
 
-    routes = {"/status": get_status, "/metrics": get_metrics}
-    actions = {"/leaders": partial(move_leaders, agent), "/keeper": partial(ask_desk, agent)}
+    routes: dict[str, Route] = {
+        "/status": get_status,
+        "/metrics": get_metrics,
+        "/stores": partial(list_stores, agent),
+    }
+    actions = {
+        "/leaders": partial(move_leaders, agent),
+        "/keeper": partial(ask_desk, agent),
+        "/stores": partial(care_for_store, agent),
+        "/replicas": partial(assign_replicas, agent),
+    }
     async with HttpService(routes, actions, host=host, port=port) as service:
         file = agent.settings.data / ADDRESS_FILE
         try:

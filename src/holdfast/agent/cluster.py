@@ -18,6 +18,7 @@ from holdfast.agent.producer_ids import ProducerIds
 from holdfast.agent.restore import restore
 from holdfast.agent.returning import Returning
 from holdfast.agent.settings import Settings
+from holdfast.agent.store_care import StoreCare
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_config import check_configs
 from holdfast.agent.transactions.coordinator import TransactionCoordinator
@@ -104,6 +105,15 @@ class Cluster:
             self.commits,
             reopened=reopened,
             interval_seconds=settings.return_seconds,
+        )
+        self.care = StoreCare(
+            self.plane,
+            self.catalog,
+            self.stores,
+            self.commits,
+            directory=directory,
+            reopened=reopened,
+            grace_ms=self.grace.elapsed_ms,
         )
         self.commits.start()
         self.expiry.start()

@@ -41,6 +41,13 @@ class DataDirectory:
         """The control plane's file."""
         return self.path / "control.db"
 
+    def add_node(self) -> int:
+        """One more node, with a store of its own, from the next opening on; its number."""
+        count = len(self.nodes) + 1
+        self._write_identity(self.cluster_id, count)
+        self.nodes = range(1, count + 1)
+        return count
+
     def store(self, number: int) -> Path:
         """A store's directory."""
         return self.path / "stores" / str(number)
@@ -49,14 +56,17 @@ class DataDirectory:
         """Let the next process have it."""
         os.close(self._lock)
 
+    def _write_identity(self, cluster_id: UUID, nodes: int) -> None:
+        identity = {"format": FORMAT, "cluster_id": str(cluster_id), "nodes": nodes}
+        write_file(self.path / "holdfast.json", json.dumps(identity) + "\n")
+
     def _identify(self, nodes: int | None) -> tuple[UUID, int]:
         """Who this is and how many nodes it has; written down on the first start."""
         file = self.path / "holdfast.json"
         if not file.exists():
             if self.control_db.exists() or (self.path / "stores").exists():
                 raise DataDirectoryRefused(f"{file} is missing beside data: put it back from a copy")
-            identity = {"format": FORMAT, "cluster_id": str(uuid4()), "nodes": nodes or 1}
-            write_file(file, json.dumps(identity) + "\n")
+            self._write_identity(uuid4(), nodes or 1)
         try:
             identity = json.loads(file.read_text())
             if identity["format"] > FORMAT:
@@ -69,6 +79,6 @@ class DataDirectory:
             raise DataDirectoryRefused(f"{file} is not readable: {failure}") from failure
         if nodes not in (None, count):
             raise DataDirectoryRefused(
-                f"{self.path} was made with {count} nodes: start it with --nodes {count}"
+                f"{self.path} has {count} nodes: start it with --nodes {count}, or add one with `holdfast store add`"
             )
         return cluster_id, count

@@ -111,7 +111,7 @@ class Desk:
                 wanted: ViewsWanted | None = ViewsWanted(store=state.store, lease=0)
                 while wanted is not None:
                     page = self._read_views(wanted)
-                    if any(plan(view, self._limits) for view in page.views):
+                    if any(_is_due(view, self._limits) for view in page.views):
                         return True
                     wanted = page.next and replace(wanted, after=page.next)
         return False
@@ -255,7 +255,7 @@ class Desk:
         segments = tuple(self._plane.find_segments(*key, wanted.store))
         compacts = is_compacted(topic)
         is_settled = min(bounds.last_stable, manifest.held_to) <= manifest.settled_to
-        is_whole = manifest.held_to >= bounds.end
+        is_whole = manifest.held_to >= bounds.end and manifest.joined_from is None
         if is_whole and is_settled and not (compacts and _may_be_due(manifest, segments)):
             return None
         return ReplicaView(
@@ -311,6 +311,10 @@ class Desk:
             yield from extents
             found += len(extents)
             offset = extents[-1].last + 1
+
+
+def _is_due(view: ReplicaView, limits: KeeperLimits) -> bool:
+    return view.manifest.joined_from is not None or plan(view, limits) is not None
 
 
 def _may_be_due(manifest: ReplicaManifest, segments: Sequence[Segment]) -> bool:

@@ -20,7 +20,8 @@ COMMANDS = {
     "produce": "Send records to a topic.",
     "recover": "Make the control plane anew from the stores.",
     "status": "Show how a running Holdfast is.",
-    "topic": "Topics: list, create, describe, delete, configure, lead.",
+    "store": "Stores: list, add, remove, fence, rebuild.",
+    "topic": "Topics: list, create, describe, delete, configure, lead, replicas.",
     "txn": "Transactions: list, describe, abort, find hanging ones.",
     "up": "Serve the Kafka protocol from this machine.",
 }

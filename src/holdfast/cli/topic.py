@@ -8,6 +8,7 @@ from holdfast.cli import present
 from holdfast.cli.endpoint import bootstrap_option, complete_config, complete_topic, connect, require_topic
 from holdfast.cli.present import json_option
 from holdfast.cli.topic_lead import lead
+from holdfast.cli.topic_replicas import replicas
 from holdfast.errors import UnsupportedVersion, UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ topic_argument = click.argument("name", metavar="TOPIC", shell_complete=complete
 
 @click.group()
 def topic() -> None:
-    """Topics: list, create, describe, delete, configure, lead."""
+    """Topics: list, create, describe, delete, configure, lead, replicas."""
 
 
 topic.add_command(lead)
+topic.add_command(replicas)
 
 
 @topic.command("list")

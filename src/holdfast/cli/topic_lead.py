@@ -47,7 +47,7 @@ def lead(ctx: click.Context, place: str, node: int, data: Path, admin: str | Non
     """Let NODE lead partition P of TOPIC, or all of its partitions. Holdfast only: Kafka cannot be asked for it."""
     from holdfast.admin.client import post_json
 
-    topic, partition = _parse_place(place)
+    topic, partition = parse_place(place)
     wanted = {"topic": topic, "partition": partition, "node": node}
     found = post_json(find_admin(data, admin), "/leaders", wanted)
     if as_json:
@@ -66,7 +66,7 @@ def _told(topic: str, node: int, each: dict[str, Any]) -> str:
     return f"node {node} leads {topic}:{each['partition']} already"
 
 
-def _parse_place(place: str) -> tuple[str, int | None]:
+def parse_place(place: str) -> tuple[str, int | None]:
     """Names of topics have no colon."""
     topic, colon, partition = place.partition(":")
     if not topic or (colon and not (partition.isascii() and partition.isdecimal())):

@@ -67,7 +67,7 @@ class Round:
         due: list[tuple[ReplicaView, Plan]] = []
         try:
             for store in self._gateway.list_stores():
-                if store.phase is StorePhase.JOINING:
+                if store.phase is StorePhase.JOINING or self._has_joining(store):
                     self._catch_up(store)
                 elif store.phase is StorePhase.IN_SYNC:
                     due += _rewrites(self._find_due(store.store, plan))
@@ -77,6 +77,12 @@ class Round:
             while self.leased:
                 self._gateway.release(self.leased.pop())
         return self.report
+
+    def _has_joining(self, store: StoreInfo) -> bool:
+        """Whether a replica on a store that is in sync has yet to be."""
+        return store.phase is StorePhase.IN_SYNC and any(
+            view.manifest.joined_from is not None for view in self._gateway.list_views(store.store, 0)
+        )
 
     def _find_due(self, store: int, choose: Choose) -> Iterator[Due]:
         """Look first, so that a store where nothing is due costs no lease."""

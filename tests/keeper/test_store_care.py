@@ -1,0 +1,137 @@
+"""Stores that operators fence, rebuild, remove and add replicas on, while a log is compacted."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.control.replicas import StorePhase
+from holdfast.errors import HoldfastError, StoreOperationRefused
+from holdfast.store.identity import read_identity
+from tests.keeper.engine import Engine
+
+OLD = [(b"a", b"old"), (b"b", b"old")]
+
+
+def care(engine: Engine, work: Callable[[], Awaitable[None]]) -> None:
+    engine.call(work)
+
+
+def fill(engine: Engine) -> PartitionKey:
+    key = engine.create("t", delete_retention_ms="0")
+    engine.append(key, *OLD)
+    engine.round()
+    return key
+
+
+def test_a_fenced_store_holds_nothing_back_and_does_not_serve(engine: Engine) -> None:
+    """The minimum goes on without it at once; its node serves nothing, and there is no way back but a rebuild."""
+    key = fill(engine)
+    with engine.away(3):
+        engine.append(key, (b"a", None))
+        engine.round()
+        assert engine.removal(key).removable.mtro == 2
+        care(engine, lambda: engine.cluster.care.fence(3))
+        assert engine.removal(key).removable.mtro == 3
+        engine.round()
+        assert engine.read(key, 1) == [(1, b"b", b"old")]
+    engine.look()
+    assert engine.phase(3) is StorePhase.FENCED
+    with pytest.raises(HoldfastError):
+        engine.read(key, 3)
+    with pytest.raises(StoreOperationRefused, match="fenced already"):
+        care(engine, lambda: engine.cluster.care.fence(3))
+
+
+def test_a_rebuilt_store_has_what_the_others_have(engine: Engine) -> None:
+    """It comes back under its next life, empty, and catches up; the old life's data does not come back with it."""
+    key = fill(engine)
+    with engine.away(3):
+        engine.append(key, (b"a", None), (b"c", b"new"))
+        care(engine, lambda: engine.cluster.care.fence(3))
+        engine.round()
+        engine.round()
+        assert engine.table(key, 1) == {b"b": b"old", b"c": b"new"}
+    care(engine, lambda: engine.cluster.care.rebuild(3))
+    assert engine.phase(3) is StorePhase.JOINING
+    assert read_identity(engine.data / "stores" / "3").incarnation == 2
+    engine.append(key, (b"d", b"meanwhile"))
+    engine.round()
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    assert engine.table(key, 3) == engine.table(key, 1) == {b"b": b"old", b"c": b"new", b"d": b"meanwhile"}
+
+
+def test_a_newcomer_counts_before_its_first_byte(engine: Engine) -> None:
+    """While it copies, the others may not forget what it has yet to receive."""
+    key = fill(engine)
+    with engine.away(3):
+        engine.append(key, (b"x", b"1"))
+        care(engine, lambda: engine.cluster.care.fence(3))
+    care(engine, lambda: engine.cluster.care.rebuild(3))
+    mtro = engine.removal(key).removable.mtro
+    engine.append(key, (b"b", None))
+    assert [replica.store for replica in engine.removal(key).replicas] == [1, 2, 3]
+    assert engine.removal(key).removable.mtro == mtro
+    assert [replica.cleaned.mcco for replica in engine.removal(key).replicas if replica.store == 3] == [mtro]
+
+
+def test_an_old_copy_of_a_store_does_not_serve(engine: Engine) -> None:
+    """Put back after a rebuild, it is in an earlier life: refused by name."""
+    key = fill(engine)
+    path = engine.data / "stores" / "3"
+    with engine.away(3):
+        engine.append(key, (b"a", None))
+        care(engine, lambda: engine.cluster.care.fence(3))
+    path.rename(path.with_name("copy"))
+    care(engine, lambda: engine.cluster.care.rebuild(3))
+    engine.round()
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    engine.close()
+    path.rename(path.with_name("newer"))
+    path.with_name("copy").rename(path)
+    engine.open()
+    assert engine.phase(3) is StorePhase.AWAY
+    engine.look()
+    assert engine.phase(3) is StorePhase.AWAY
+    assert "rebuild 3" in engine.cluster.returning.reasons[3]
+
+
+def test_the_last_replica_in_sync_cannot_be_spared(engine: Engine) -> None:
+    """Neither fenced nor removed, and the partition is named."""
+    fill(engine)
+    with engine.away(2), engine.away(3):
+        engine.append(engine.create("u"), (b"k", b"v"))
+        for work in (engine.cluster.care.fence, engine.cluster.care.remove):
+            with pytest.raises(StoreOperationRefused, match="only replica in sync of"):
+                care(engine, lambda work=work: work(1))
+
+
+def test_removed_and_put_elsewhere(engine: Engine) -> None:
+    """A store gives its partitions up; a new replica on a store that is in sync copies while the others compact."""
+    key = fill(engine)
+    care(engine, lambda: engine.cluster.care.assign(key.topic_id, 0, (1, 2)))
+    assert [replica.store for replica in engine.removal(key).replicas] == [1, 2]
+    engine.append(key, (b"a", None), (b"e", b"5"))
+    engine.round()
+    engine.round()
+    care(engine, lambda: engine.cluster.care.assign(key.topic_id, 0, (1, 2, 3)))
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    assert engine.cluster.plane.find_partition(*key).joining == (3,)
+    engine.append(key, (b"f", b"6"))
+    engine.round()
+    assert engine.cluster.plane.find_partition(*key).joining == ()
+    assert engine.table(key, 3) == engine.table(key, 1)
+    care(engine, lambda: engine.cluster.care.remove(1))
+    assert engine.phase(1) is StorePhase.FENCED
+    assert engine.table(key, 2) == {b"b": b"old", b"e": b"5", b"f": b"6"}
+
+
+def test_strangers_and_wrong_phases(engine: Engine) -> None:
+    """What makes no sense is refused, and nothing happens."""
+    fill(engine)
+    for work, why in (
+        (lambda: engine.cluster.care.fence(9), "no store 9"),
+        (lambda: engine.cluster.care.rebuild(1), "only one that is away or fenced"),
+    ):
+        with pytest.raises(StoreOperationRefused, match=why):
+            care(engine, work)
