@@ -1,6 +1,7 @@
 """The segments that one rewrite leaves: rolled by size, each covering its range of offsets without a hole."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from holdfast.keeper.work import NewSegment
 from holdfast.records.kernel.load import as_octets, index
 from holdfast.records.kernel.tombstones import find_tombstones
-from holdfast.store.segment import SegmentWriter, segment_file
-from holdfast.store.segment_index import INDEX_BYTES
+from holdfast.store.segment import SegmentWriter, segment_file, segment_path
+from holdfast.store.segment_index import INDEX_BYTES, index_path
 
 NONE = -1
 """No tombstone, or no time."""
@@ -51,23 +52,20 @@ class SegmentRun:
         self._start = first
 
     def append(self, batches: memoryview) -> None:
-        """Whole batches as they are to be stored."""
+        """Whole batches as they are to be stored. A segment has at least one, however large."""
         table = index(as_octets(batches))
-        if not len(table):
-            return
-        current = self._current
-        if current is not None and current.length_bytes + len(batches) > self.segment_bytes_max:
-            self._close(int(table["base_offset"][0]))
-            current = None
-        if current is None:
-            current = self._current = self._open()
-        current.writer.append(batches, list(_entries(table, current.max_timestamp)))
-        current.length_bytes += len(batches)
-        current.records += int(table["record_count"].sum(dtype=np.int64))
-        current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
-        if self.surveys and current.first_tombstone == NONE:
-            tombstones = find_tombstones(batches).offsets
-            current.first_tombstone = int(tombstones[0]) if len(tombstones) else NONE
+        ends = table["position"] + table["size_bytes"]
+        at = 0
+        while at < len(table):
+            start = int(table["position"][at])
+            room = self.segment_bytes_max - (self._current.length_bytes if self._current else 0)
+            fitting = int(np.searchsorted(ends, start + room, side="right"))
+            if fitting <= at and self._current is not None:
+                self._close(int(table["base_offset"][at]))
+                continue
+            fitting = max(fitting, at + 1)
+            self._write(batches[start : ends[fitting - 1]], table[at:fitting])
+            at = fitting
 
     def leave(self, first: int, end: int) -> None:
         """A segment that stays as it is covers [first, end)."""
@@ -83,6 +81,21 @@ class SegmentRun:
         """The run failed: take away what can be taken away. What stays is an orphan."""
         if self._current is not None:
             self._current.writer.abandon()
+        for segment in self._added:
+            path = segment_path(self.directory, segment.file)
+            with suppress(OSError):
+                index_path(path).unlink()
+                path.unlink()
+
+    def _write(self, batches: memoryview, table: NDArray[np.void]) -> None:
+        current = self._current = self._current or self._open()
+        current.writer.append(batches, list(_entries(table, current.max_timestamp)))
+        current.length_bytes += len(batches)
+        current.records += int(table["record_count"].sum(dtype=np.int64))
+        current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
+        if self.surveys and current.first_tombstone == NONE:
+            tombstones = find_tombstones(batches).offsets
+            current.first_tombstone = int(tombstones[0]) if len(tombstones) else NONE
 
     def _open(self) -> _Current:
         file = segment_file(self.topic_id, self.partition, self._start, self.lease, uuid4().hex)
@@ -92,7 +105,7 @@ class SegmentRun:
         """The current segment ends at `end`. A range without a record still has a segment, an empty one."""
         if end == self._start:
             return
-        current = self._current or self._open()
+        current = self._current = self._current or self._open()
         written = current.writer.finish()
         self._added.append(
             NewSegment(
@@ -111,8 +124,9 @@ class SegmentRun:
 
 
 def _entries(table: NDArray[np.void], max_timestamp: int) -> Iterator[tuple[int, int, int]]:
-    """(offset, position, greatest time up to its end) of one batch every INDEX_BYTES."""
-    starts = np.flatnonzero(np.diff(table["position"] // INDEX_BYTES, prepend=-1))
+    """(offset, position from the first batch on, greatest time up to its end) of one batch every INDEX_BYTES."""
+    positions = table["position"] - table["position"][0]
+    starts = np.flatnonzero(np.diff(positions // INDEX_BYTES, prepend=-1))
     times = np.maximum(np.maximum.accumulate(table["max_timestamp"]), max_timestamp)
     for at in starts:
-        yield int(table["base_offset"][at]), int(table["position"][at]), int(times[at])
+        yield int(table["base_offset"][at]), int(positions[at]), int(times[at])
