@@ -65,6 +65,14 @@ class History:
             connection.execute("VACUUM INTO ?", (str(path),))
         return self.plane.find_applied()
 
+    def reopen(self) -> "History":
+        """As the next process finds it."""
+        self.close()
+        again = History(self.data, nodes=len(self.stores))
+        for store in again.stores:
+            assert not list(again.stores[store].replay(again.plane.find_checkpoint(store)))
+        return again
+
     def close(self) -> None:
         """Let go of everything, as a process that ends."""
         self.plane.close()

@@ -125,10 +125,13 @@ def test_giving_up_twice_and_for_nothing(place: StorePlace) -> None:
 def test_a_first_frame_that_was_given_up_is_void(place: StorePlace) -> None:
     """There is nothing before it to go back to."""
     store = place.open()
-    append(store, 1, b"void")
+    void = append(store, 1, b"void")
+    (body,), _ = frame_of(10, b"counts")
+    assert store.read(void.body, 10) == body[:10]
     store.begin_anew()
     first = append(store, 1, b"counts")
     assert frames(place.open()) == [first]
+    assert store.read(first.body, len(body)) == body
 
 
 def test_a_frame_that_was_given_up_may_turn_up(place: StorePlace) -> None:

@@ -81,7 +81,7 @@ def test_a_newer_frame_is_never_taken_for_damage() -> None:
 
 
 def test_the_file_header_is_read_back_and_checked() -> None:
-    """Store, first frame and cluster survive; any flipped bit and a short file are refused."""
+    """Store, number and cluster survive; any flipped bit, a short file and another kind are refused."""
     header = FileHeader(kind=FileKind.JOURNAL, store=3, number=12, cluster_id=CLUSTER)
     data = header.encode()
     assert FileHeader.decode(data, FileKind.JOURNAL) == header
@@ -92,3 +92,5 @@ def test_the_file_header_is_read_back_and_checked() -> None:
             FileHeader.decode(damaged, FileKind.JOURNAL)
     with pytest.raises(CorruptFrame, match="shorter"):
         FileHeader.decode(data[:-1], FileKind.JOURNAL)
+    with pytest.raises(CorruptFrame, match="not a carried file"):
+        FileHeader.decode(data, FileKind.CARRIED)
