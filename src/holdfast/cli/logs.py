@@ -32,3 +32,5 @@ def set_up(log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(handlers=[handler], level=logging.INFO)
+    # It tells of every connection to the JVM.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
