@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kafka.protocol.producer import (
@@ -15,6 +16,7 @@ from kafka.protocol.producer import (
     EndTxnResponse,
 )
 
+from holdfast.agent.handlers import k24_add_partitions_to_txn as k24
 from holdfast.agent.handlers.k24_add_partitions_to_txn import add_partitions_to_txn
 from holdfast.agent.handlers.k26_end_txn import end_txn
 from holdfast.agent.registry import Request, _decode
@@ -144,7 +146,7 @@ def test_end_is_read_and_answered_as_by_kafka_python(
 def test_announcement_is_read_and_answered_as_by_kafka_python(
     version: int, producer_id: int, topics: list[tuple[str, list[int]]], patches: dict[int, int], cut: int
 ) -> None:
-    """Same fields, same refusals, and an answer that has every partition in its place."""
+    """Same fields, same refusals, and an answer that has every partition in its place; the second time, too."""
     topic_class: Any = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     message = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="id",
@@ -181,3 +183,42 @@ def test_announcement_is_read_and_answered_as_by_kafka_python(
         producer = (name, wanted.v3_and_below_producer_id, wanted.v3_and_below_producer_epoch)
         assert desk.asked == [(*producer, 3, places)]
         assert {code for _, _, code in results} <= {(90 if version >= 2 else 47) if fenced else 0}
+        assert answered(desk, add_partitions_to_txn, request) == frame
+        assert desk.asked == [(*producer, 3, places)] * 2
+
+
+@pytest.mark.parametrize("partitions", [1, 500])
+def test_a_request_that_is_remembered_is_judged_again(partitions: int) -> None:
+    """Its topic may be gone by now, or another producer may own the id; a long one is not remembered at all."""
+    topic_class: Any = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    message = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=f"remembered-{partitions}",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=2,
+        v3_and_below_topics=[topic_class(name="t", partitions=[0] * partitions, version=3)],
+        version=3,
+    )
+    request = request_of(message, patches={}, cut=0)
+
+    def codes(desk: Desk) -> set[int]:
+        frame = answered(desk, add_partitions_to_txn, request)
+        assert frame is not None
+        answer = AddPartitionsToTxnResponse.decode(frame, version=3, header=True)
+        parts = answer.results_by_topic_v3_and_below[0].results_by_partition
+        assert len(parts) == partitions
+        return {part.partition_error_code for part in parts}
+
+    def lose_topic(name: str) -> Topic:
+        raise UnknownTopicOrPartition(f"no topic {name!r}")
+
+    def lose_id(*producer: object, **places: object) -> None:
+        raise ProducerFenced("by another")
+
+    remembered = k24._read_again.cache_info().currsize
+    desk = Desk()
+    assert codes(desk) == {0}
+    assert k24._read_again.cache_info().currsize - remembered == (1 if partitions == 1 else 0)
+    desk.transactions = SimpleNamespace(announce=lose_id)
+    assert codes(desk) == {90}
+    desk.catalog = SimpleNamespace(get=lose_topic)
+    assert codes(desk) == {3}

@@ -10,6 +10,7 @@ only to verify (what Kafka's brokers ask each other, KIP-890); v5 the same.
 
 import struct
 from collections.abc import Awaitable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -29,6 +30,9 @@ FLEXIBLE_SINCE = 3
 SEVERAL_SINCE = 4
 OPERATION_NOT_ATTEMPTED = 55
 
+REMEMBERED_MAX, REMEMBERED_BYTES_MAX = 1024, 1024
+"""So many requests are remembered as they were read, none longer than that."""
+
 _PRODUCER = struct.Struct(">qh")
 _PARTITION_CODE = struct.Struct(">ih")
 _NO_THROTTLING = bytes(4)
@@ -42,7 +46,17 @@ class TopicPartitions(NamedTuple):
     """Partitions of one topic."""
 
     name: str
-    partitions: list[int]
+    partitions: tuple[int, ...]
+
+
+class Announcement(NamedTuple):
+    """A request of one producer, and the answer to it if all of it is taken."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    topics: tuple[TopicPartitions, ...]
+    all_taken: bytes
 
 
 @serves_bytes(24, first=0, last=5, flexible_since=FLEXIBLE_SINCE)
@@ -54,9 +68,21 @@ def add_partitions_to_txn(agent: Agent, request: Request) -> Payload | Deferred 
 
 
 def _add_to_one(agent: Agent, request: Request) -> Payload:
-    """By hand: most clients send this once in every transaction."""
+    """By hand: most clients send this once in every transaction, and each time the same."""
     flexible = request.version >= FLEXIBLE_SINCE
-    reader = Reader(request.body, flexible=flexible)
+    body = bytes(request.body)
+    read = _read_again if len(body) <= REMEMBERED_BYTES_MAX else _read
+    announced = read(body, flexible)
+    codes = _add(agent, request, *announced[:4])
+    answer = (
+        _answer(announced.topics, codes, flexible=flexible) if any(codes.values()) else announced.all_taken
+    )
+    return [frame_head(request, flexible=flexible, body_bytes=len(answer)), answer]
+
+
+def _read(body: bytes, flexible: bool) -> Announcement:
+    """What is asked for; whether it may be had is looked at each time."""
+    reader = Reader(memoryview(body), flexible=flexible)
     transactional_id = reader.string()
     if transactional_id is None:
         raise InvalidRequest("a transactional id that is null")
@@ -66,10 +92,22 @@ def _add_to_one(agent: Agent, request: Request) -> Payload:
         name = reader.string()
         if name is None:
             raise InvalidRequest("a topic without a name")
-        topics.append(TopicPartitions(name, [reader.int32() for _ in range(reader.present_count())]))
+        partitions = tuple(reader.int32() for _ in range(reader.present_count()))
+        topics.append(TopicPartitions(name, partitions))
         reader.tags()
     reader.tags()
-    codes = _add(agent, request, transactional_id, producer_id, epoch, topics)
+    all_taken = _answer(topics, None, flexible=flexible)
+    return Announcement(transactional_id, producer_id, epoch, tuple(topics), all_taken)
+
+
+_read_again = lru_cache(REMEMBERED_MAX)(_read)
+"""For a request that may have come before."""
+
+
+def _answer(
+    topics: Sequence[TopicPartitions], codes: dict[tuple[str, int], int] | None, *, flexible: bool
+) -> bytes:
+    """A code for each partition; without any, all are taken."""
     writer = Writer(flexible=flexible)
     writer.raw(_NO_THROTTLING)
     writer.count(len(topics))
@@ -77,12 +115,11 @@ def _add_to_one(agent: Agent, request: Request) -> Payload:
         writer.string(topic.name)
         writer.count(len(topic.partitions))
         for partition in topic.partitions:
-            writer.pack(_PARTITION_CODE, partition, codes[topic.name, partition])
+            writer.pack(_PARTITION_CODE, partition, codes[topic.name, partition] if codes else 0)
             writer.tags()
         writer.tags()
     writer.tags()
-    body = writer.finish()
-    return [frame_head(request, flexible=flexible, body_bytes=sum(map(len, body))), *body]
+    return b"".join(writer.finish())
 
 
 async def _add_to_each(agent: Agent, message: Any, request: Request) -> Any:
