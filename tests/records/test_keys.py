@@ -17,10 +17,24 @@ from holdfast.records.keys import find_keyless
 from holdfast.records.record import RecordReader
 from tests.records.fuzzing import NASTY
 
-SEEDS = 3_000
+SEEDS = 2_000
 CORRUPT = "corrupt"
 MIB = 1 << 20
 ALL = 1_000_000
+
+
+def varint(number: int, *, bytes_min: int = 1) -> bytes:
+    """A number as it is stored, at least so many bytes long."""
+    raw = ((number << 1) ^ (number >> 63)) & (2**64 - 1)
+    size = max(bytes_min, -(-raw.bit_length() // 7))
+    groups = [raw >> shift & 0x7F for shift in range(0, 7 * size, 7)]
+    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
+
+
+def framed(body: bytes) -> bytes:
+    """A record."""
+    return varint(len(body)) + body
+
 
 SHAPES: dict[str, Sequence[Record]] = {
     "usual": [Record(key=b"k", value=b"v")],
@@ -104,6 +118,40 @@ def test_count_of_records_that_are_not_there(codec: Codec) -> None:
         find_keyless(BatchView(batch), found_max=ALL)
 
 
+HEAD = b"\0\0\0"
+"""Attributes, time and offset of a first record."""
+
+LURES: dict[str, bytes] = {
+    "negative length": b"\x0f" + HEAD + b"\x02k\0\0",
+    "negative key": framed(HEAD + b"\x03k\0\0"),
+    "long key": framed(HEAD + b"\x80\x01" + bytes(63) + b"\0\0"),
+    "negative value": framed(HEAD + b"\x02k\x03v\0"),
+    "very long record": b"\x80\x80\x80" + HEAD + b"\0\xf0\xff\x7f" + bytes(MIB - 8) + b"\0",
+    "negative headers": framed(HEAD + b"\x02k\0\x01"),
+    "many headers": framed(HEAD + b"\x02k\0\x80" + bytes(128)),
+    "header without a name": framed(HEAD + b"\x02k\0\x02\x01\0"),
+    "long name": framed(HEAD + b"\x02k\0\x02\x80" + bytes(64) + b"\0"),
+    "negative value of a header": framed(HEAD + b"\x02k\0\x02\0\x03v"),
+    "long value of a header": framed(HEAD + b"\x02k\0\x02\0\x80" + bytes(64)),
+}
+"""Records that add up if one looks at a number's first bytes alone, or not at its sign."""
+
+
+@pytest.mark.parametrize("lure", LURES)
+def test_what_only_looks_usual_is_refused(lure: str) -> None:
+    """As by a reader."""
+    batch = BatchView(_batch(1, LURES[lure]))
+    assert _attempt(keyless, batch) == CORRUPT
+    assert _attempt(partial(find_keyless, found_max=ALL), batch) == CORRUPT
+
+
+def test_offset_of_four_bytes_only_looks_usual() -> None:
+    """After a million records, of which there is no need here."""
+    first = 1 << 20
+    record = memoryview(framed(b"\0\0\x80\x80\x80\0\0\0"))
+    assert keys._skip_keyed(record, 0, first, first + 1) == (first, 0)
+
+
 def test_random_payloads() -> None:
     """Numbers that are negative, huge or written at length, and bytes that changed: the same verdict, always."""
     found = []
@@ -130,9 +178,9 @@ def _random_batch(seeded: random.Random) -> bytes:
 
     def number(usual: int) -> bytes:
         if seeded.random() >= odd:
-            return _varint(usual)
-        at_length = _varint(usual, bytes_min=seeded.randrange(1, 13))
-        return at_length if seeded.random() < 0.7 else _varint(seeded.choice(NASTY))
+            return varint(usual)
+        at_length = varint(usual, bytes_min=seeded.randrange(1, 13))
+        return at_length if seeded.random() < 0.7 else varint(seeded.choice(NASTY))
 
     def field(content: bytes | None) -> bytes:
         return number(-1) if content is None else number(len(content)) + content
@@ -150,16 +198,13 @@ def _random_batch(seeded: random.Random) -> bytes:
         payload = payload[:at] + seeded.randbytes(1) + payload[at + 1 :]
     if seeded.random() < 0.05:
         payload = payload[: seeded.randrange(len(payload))] if seeded.random() < 0.5 else payload + b"\0"
-    codec = seeded.choice([Codec.NONE] * 8 + [Codec.LZ4])
+    return _batch(count, payload, seeded.choice([Codec.NONE] * 8 + [Codec.LZ4]))
+
+
+def _batch(count: int, payload: bytes, codec: Codec = Codec.NONE) -> bytes:
+    """A header for so many records, and whatever is to follow it."""
     head = bytearray(build_batch([Record()] * count)[:HEADER_BYTES])
     data = compress(codec, payload)
     struct.pack_into(">i", head, 8, HEADER_BYTES + len(data) - 12)
     struct.pack_into(">h", head, 21, codec)
     return bytes(head) + data
-
-
-def _varint(number: int, *, bytes_min: int = 1) -> bytes:
-    raw = ((number << 1) ^ (number >> 63)) & (2**64 - 1)
-    size = max(bytes_min, -(-raw.bit_length() // 7))
-    groups = [raw >> shift & 0x7F for shift in range(0, 7 * size, 7)]
-    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])

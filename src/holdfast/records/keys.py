@@ -97,9 +97,8 @@ def _skip_keyed(payload: memoryview, start: int, first: int, count: int) -> tupl
                 value += (payload[at] << 7) - 0x80
                 if value > 0x3FFF:
                     at += 1
+                    # A fourth byte would make it longer than the record is, and be noticed at its end.
                     value += (payload[at] << 14) - 0x4000
-                    if value > 0x1FFFFF:
-                        return twice >> 1, start
             if value & 1 and value != _NULL:
                 return twice >> 1, start
             at += 1 + (value >> 1)
