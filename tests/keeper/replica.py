@@ -191,7 +191,9 @@ class Replica:
 
     def _produce(self, instance: int) -> bytes:
         chance = self.chance
-        records = [self._record(offset) for offset in range(self.log_end, self.log_end + chance.randint(1, 6))]
+        records = [
+            self._record(offset) for offset in range(self.log_end, self.log_end + chance.randint(1, 6))
+        ]
         time_ms = chance.randrange(1000) if chance.random() < 0.2 else None
         batch = build_batch(
             records,

@@ -1,13 +1,11 @@
 """A rewrite of real files leaves exactly what the rules leave of the records in them."""
 
 import os
-from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from holdfast.errors import CorruptBatch, StoreFailed
 from holdfast.keeper import chunks, output, task
 from holdfast.keeper.work import NewSegment, Rewrite
 from holdfast.records.batch import TRANSACTIONAL_BIT, BatchView

@@ -15,13 +15,30 @@ def keeper() -> None:
 
 @keeper.command()
 @data_option("The directory of the stores; beside a running `holdfast up` or alone.")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings in TOML, where no `holdfast up` runs that has its own.",
+)
 @click.option("--once", is_flag=True, help="One round over all stores, then leave.")
 @click.option("--idle-seconds", type=float, hidden=True, help="Leave when nothing was due for so long.")
 @click.option("--master", metavar="URL", help="Spark master for large rounds.  [default: local[*]]")
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
-def run(data: Path, once: bool, idle_seconds: float | None, master: str | None, log_format: str) -> None:
+def run(
+    data: Path,
+    config: Path | None,
+    once: bool,
+    idle_seconds: float | None,
+    master: str | None,
+    log_format: str,
+) -> None:
     """Run rounds of upkeep. Safe beside another keeper: a store has one at a time, and this one waits."""
+    from holdfast.agent import config_file
+    from holdfast.agent.settings import Settings
     from holdfast.cli.keeper_run import KeeperRun
 
     logs.set_up(log_format)
-    KeeperRun(data, once=once, idle_seconds=idle_seconds, master=master).run()
+    from_file = config_file.load(config) if config is not None else {}
+    settings = Settings(data=data, **from_file)
+    KeeperRun(settings, once=once, idle_seconds=idle_seconds, master=master).run()

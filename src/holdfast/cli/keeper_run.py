@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from holdfast.agent.cluster import Cluster
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
 from holdfast.cli.progress import RoundProgress
-from holdfast.errors import ConnectionFailed, HoldfastError
+from holdfast.errors import ConnectionFailed, HoldfastError, UsageError
 from holdfast.keeper import messages
 from holdfast.keeper.gateway import Ask, Gateway
 from holdfast.keeper.round import Round, RoundReport
@@ -36,8 +35,10 @@ RENEW_SECONDS = 10.0
 class KeeperRun:
     """Rounds until told to stop, or until nothing has been due for a while."""
 
-    def __init__(self, data: Path, *, once: bool, idle_seconds: float | None, master: str | None) -> None:
-        self._data = data
+    def __init__(
+        self, settings: Settings, *, once: bool, idle_seconds: float | None, master: str | None
+    ) -> None:
+        self._settings = settings
         self._once = once
         self._idle_seconds = idle_seconds
         self._master = master
@@ -47,7 +48,7 @@ class KeeperRun:
     def run(self) -> None:
         """Until SIGTERM or ^C, or once."""
         signal.signal(signal.SIGTERM, self._leave)
-        with _find_desk(self._data) as ask:
+        with _find_desk(self._settings) as ask:
             gateway = Gateway(ask, holder=f"keeper {os.getpid()}")
             try:
                 self._run(gateway)
@@ -124,25 +125,28 @@ def _renewed(gateway: Gateway, a_round: Round) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _find_desk(data: Path) -> Iterator[Ask]:
+def _find_desk(settings: Settings) -> Iterator[Ask]:
     """The desk of the process that serves the directory; if there is none, one of our own."""
+    data = settings.data
+    if not data.is_dir():
+        raise UsageError(f"{data} is not there: name a data directory with --data")
     if (data / ADDRESS_FILE).exists():
         with contextlib.suppress(ConnectionFailed):
             address = find_address(data)
             post_json(address, "/keeper", {"question": "stores"})
             yield lambda question, about: post_json(address, "/keeper", {"question": question, **about})
             return
-    yield from _open_desk(data)
+    yield from _open_desk(settings)
 
 
-def _open_desk(data: Path) -> Iterator[Ask]:
-    directory = DataDirectory(data)
+def _open_desk(settings: Settings) -> Iterator[Ask]:
+    directory = DataDirectory(settings.data)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="desk", daemon=True)
     thread.start()
 
     async def open_cluster() -> Cluster:
-        return Cluster(Settings(data=data), directory)
+        return Cluster(settings, directory)
 
     def wait_for(coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
