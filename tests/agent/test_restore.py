@@ -301,9 +301,28 @@ def test_a_store_that_lacks_frames_in_the_middle_leaves(history: History) -> Non
     history.close()
     journals = list_journals(history.data / "stores" / "2")
     (history.data / "stores/2/journal" / f"{journals[1]:020d}.journal").unlink()
+    left = {path: path.read_bytes() for path in history.data.glob("stores/2/journal/*")}
     lose_control_plane(history.data)
     told = _recover(history.data)
     assert (told.in_sync, told.records_end) == ([1, 3], 40)
+    assert {path: path.read_bytes() for path in history.data.glob("stores/2/journal/*")} == left
+
+
+def test_a_store_that_lacks_the_frames_after_the_snapshot_leaves(history: History) -> None:
+    """They are gone from it, later ones are there: it has a gap all the same."""
+    _append(history, 9)
+    # A journal ends here, so that all that follows can go.
+    for store in history.stores.values():
+        store.begin_anew()
+    history.snapshot()
+    snapshot = history.plane.find_applied()
+    _append(history, 40)
+    history.close()
+    folder = history.data / "stores" / "2" / "journal"
+    (folder / f"{snapshot + 1:020d}.journal").unlink()
+    lose_control_plane(history.data)
+    told = _recover(history.data)
+    assert (told.snapshot, told.in_sync, told.records_end) == (snapshot, [1, 3], 49)
 
 
 def test_the_last_frame_is_given_to_who_lacks_it_after_a_snapshot(history: History) -> None:

@@ -13,8 +13,10 @@ from holdfast.records.crc import crc32c
 from holdfast.store import durable, footer, journal
 from holdfast.store.footer import ExtentAppended
 from holdfast.store.local import LocalStore
+from holdfast.store.segment import SegmentWriter
 from holdfast.store.store import Checkpoint, Place, StoredFrame
 from tests.store.frames import CLUSTER, TOPIC, batch_at, frame_of
+from tests.store.segments import FILE
 
 Open = Callable[..., LocalStore]
 
@@ -322,3 +324,26 @@ def test_a_checkpoint_of_an_empty_store_is_refused(open_store: Open) -> None:
     checkpoint = Checkpoint(frame=3, end=Place(journal=1, position=500))
     with pytest.raises(StoreFailed, match="is missing"):
         list(open_store().replay(checkpoint))
+
+
+@pytest.mark.parametrize("reads", ["journal", "segment"])
+def test_a_file_is_not_closed_between_opening_and_reading(
+    open_store: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """Another thread may push it out of the cache, or close the store, at any moment."""
+    store = open_store()
+    frame = _append(store, 1)
+    with SegmentWriter(tmp_path, FILE) as writer:
+        writer.append(b"segment", [])
+        writer.finish()
+    pread = os.pread
+
+    def close_first(file: int, length: int, position: int) -> bytes:
+        store.close()
+        return pread(file, length, position)
+
+    monkeypatch.setattr(os, "pread", close_first)
+    if reads == "journal":
+        assert store.read(frame.body, 20) == frame_of(10, b"value")[0][0][:20]
+    else:
+        assert store.read_segment(FILE, 0, 7) == b"segment"

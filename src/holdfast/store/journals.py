@@ -180,7 +180,8 @@ class Journals:
     def _take_back(self, tail: Place) -> None:
         """After a failed write: cut the partial frame off, or give the file up."""
         try:
-            os.ftruncate(self._open_tail(tail).descriptor, tail.position)
+            file = self._open_tail(tail)
+            os.ftruncate(file.descriptor, tail.position)
         except OSError:
             self.begin_anew()
 

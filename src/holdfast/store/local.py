@@ -58,7 +58,7 @@ class LocalStore:
         """Exactly `length` bytes at `place`."""
         path = self._path(place.journal)
         try:
-            data = os.pread(self._open(place.journal, path).descriptor, length, place.position)
+            data = self._open(place.journal, path).read(length, place.position)
         except OSError as failure:
             raise StoreFailed(f"cannot read {path}: {failure.strerror}") from failure
         if len(data) != length:

@@ -13,13 +13,17 @@ class OpenFile:
     """A descriptor that is closed when nobody holds this object any more.
 
     Whoever reads holds it: the descriptor can neither be closed nor be another file's meanwhile, whatever becomes of
-    the file and of the cache.
+    the file and of the cache. To hold the descriptor alone is not enough.
     """
 
     __slots__ = ("descriptor",)
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+
+    def read(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes from `position` on."""
+        return os.pread(self.descriptor, length, position)
 
     def __del__(self) -> None:
         os.close(self.descriptor)

@@ -1,7 +1,6 @@
 """The segments of one store: read, listed, checked and deleted."""
 
 import logging
-import os
 import re
 import threading
 from collections import OrderedDict
@@ -37,7 +36,7 @@ class Segments:
         """See `Store.read_segment`."""
         path = segment_path(self._directory, file)
         try:
-            data = os.pread(self._files.get(path).descriptor, length, position)
+            data = self._files.get(path).read(length, position)
         except OSError as failure:
             raise StoreFailed(f"cannot read {path}: {failure.strerror}") from failure
         if len(data) != length:
