@@ -41,6 +41,8 @@ def test_creation(peers: Peers, policy: str) -> None:
                 {"name": name, "configs": config(version, cleanup_policy=policy)},
                 ignoring="configs",
             )
+        for peer in (peers.holdfast, peers.kafka):
+            peers.await_partitions(peer, name, 1)
         peers.agree(lambda peer, name: requests.describe_configs((TOPIC, name, ["cleanup.policy"])), name)
 
 
