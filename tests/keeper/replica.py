@@ -3,14 +3,14 @@
 Everything is drawn from one source of chance: the same seed gives the same files.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 from holdfast.keeper.task import rewrite
 from holdfast.keeper.work import NewSegment, Piece, Rewrite, WorkItem
-from holdfast.records.batch import BatchView, Codec
+from holdfast.records.batch import BatchView, Codec, validate
 from holdfast.records.build import Record, build_batch, read_records
 from holdfast.records.walk import walk_valid
 from holdfast.rules import survival
@@ -73,6 +73,21 @@ class Replica:
             if instance != NO_INSTANCE:
                 self.instances.decide(instance, Outcome.ABORTED if is_aborted else Outcome.COMMITTED)
             self.extents.append(JournalExtent(self._write(first, batches), is_aborted))
+
+    def produce(self, *records: tuple[str, str | None], codec: Codec = Codec.NONE) -> None:
+        """One extent of one plain batch."""
+        placed = [
+            Record(
+                key=key.encode(),
+                value=None if value is None else value.encode(),
+                timestamp_ms=0,
+                offset=self.log_end + number,
+            )
+            for number, (key, value) in enumerate(records)
+        ]
+        first = self.log_end
+        batch = self._add(build_batch(placed, base_offset=first, codec=codec), NO_INSTANCE)
+        self.extents.append(JournalExtent(self._write(first, batch), is_aborted=False))
 
     def settle(self, extents: int, *, merged: int = 0) -> Rewrite:
         """Bring some extents into segments, with so many segments before them."""
@@ -146,6 +161,7 @@ class Replica:
                 is_clean=segment.end <= clean_to,
                 index=str(index_path(self.path(segment))),
                 file=segment.file,
+                crc=segment.crc,
             )
             for segment in segments
         ]
@@ -206,26 +222,29 @@ class Replica:
             transactional=instance != NO_INSTANCE,
             log_append_time_ms=time_ms,
         )
+        return self._add(batch, instance)
+
+    def _add(self, batch: bytes, instance: int) -> bytes:
+        view = validate(batch)
         self.produced[self.log_end] = batch
-        for record in records:
+        for record in read_records(view):
             offset = record.offset
             assert offset is not None
-            stored = record if time_ms is None else replace(record, timestamp_ms=time_ms)
-            self.records[offset] = stored
-            self._last_offsets[offset] = self.log_end + len(records) - 1
+            self.records[offset] = record
+            self._last_offsets[offset] = view.last_offset
             self.survivors.append(
                 Entry(
                     offset=offset,
                     key=None if record.key is None else record.key.hex(),
                     value=None if record.value is None else record.value.hex(),
-                    timestamp_ms=stored.timestamp_ms,
+                    timestamp_ms=record.timestamp_ms,
                     transactional=instance != NO_INSTANCE,
                     instance=instance,
                 )
             )
             if instance != NO_INSTANCE:
                 self.instances.join(instance, offset)
-        self.log_end += len(records)
+        self.log_end = view.next_offset
         return batch
 
     def _record(self, offset: int) -> Record:

@@ -1,14 +1,16 @@
 """A rewrite of real files leaves exactly what the rules leave of the records in them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from holdfast.errors import CorruptBatch, KeyIndexFull, StoreFailed
 from holdfast.keeper import chunks, output, task
 from holdfast.keeper.work import NewSegment, Rewrite
-from holdfast.records.batch import TRANSACTIONAL_BIT, BatchView
+from holdfast.records.batch import LEADER_EPOCH_AT, TRANSACTIONAL_BIT, BatchView, Codec
 from holdfast.records.build import read_records
 from holdfast.records.crc import crc32c
 from holdfast.records.walk import walk_valid
@@ -16,7 +18,7 @@ from holdfast.store import segment as segment_module
 from holdfast.store.segment_index import SegmentIndex, index_path
 from tests.keeper.replica import Replica
 
-SEEDS = range(40)
+SEEDS = range(20)
 STEPS = 8
 
 
@@ -32,6 +34,8 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of few batches, and segments with many entries in their indexes."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
     monkeypatch.setattr(task, "CHUNK_BYTES", 600)
+    monkeypatch.setattr(task, "INFLATED_BYTES", 1500)
+    monkeypatch.setattr(output, "INFLATED_BYTES", 1500)
     monkeypatch.setattr(output, "INDEX_BYTES", 300)
     monkeypatch.setattr(segment_module, "INDEX_BYTES", 300)
 
@@ -125,3 +129,189 @@ def check_index(index: SegmentIndex, batches: list[BatchView]) -> None:
     for time_ms in sorted({batch.max_timestamp for batch in batches}):
         first = next(batch for batch in batches if batch.max_timestamp >= time_ms)
         assert index.find_time(time_ms) in starts[: starts.index(first.position) + 1]
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize("seed", range(8))
+def test_a_peers_segments_are_taken_from_where_the_replica_ends(tmp_path: Path, seed: int) -> None:
+    """Batches that end before are left out, one that reaches over is taken whole; tombstones stay."""
+    chance = Random(seed)
+    peer = Replica(tmp_path / "peer", chance)
+    peer.segment_bytes_max = 1000
+    peer.append(12)
+    peer.compact(chance.randint(1, 12))
+    replica = Replica(tmp_path / "replica", chance)
+    first = chance.randrange(peer.settled_to)
+    pieces = [
+        replace(piece, file=None)
+        for piece in peer.segment_pieces(peer.segments, clean_to=0)
+        if piece.end > first
+    ]
+    done = replica.run(replica.item(pieces, first=first, end=peer.settled_to, compacts=False))
+    assert done.removed == ()
+    taken = [
+        bytes(batch.buffer[batch.position : batch.position + batch.size_bytes])
+        for segment in peer.segments
+        for batch in peer.batches(segment)
+        if batch.last_offset >= first
+    ]
+    copied = b"".join(replica.path(segment).read_bytes() for segment in done.added)
+    assert copied == b"".join(taken)
+    ranges = [(segment.first, segment.end) for segment in done.added]
+    assert (ranges[0][0], ranges[-1][1]) == (first, peer.settled_to)
+    assert [start for start, _ in ranges[1:]] == [end for _, end in ranges[:-1]]
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize("seed", range(30))
+def test_damage_stops_a_rewrite_and_leaves_nothing_behind(tmp_path: Path, seed: int) -> None:
+    """Any bit of what is rewritten, save an extent's leader epoch, which nothing covers; or the file ends too soon."""
+    chance = Random(seed)
+    replica = Replica(tmp_path, chance)
+    replica.segment_bytes_max = 500
+    replica.append(6)
+    replica.compact(3)
+    replica.settle(2)
+    replica.append(2)
+    extents = [extent.piece for extent in replica.extents if not extent.is_aborted]
+    dirty = replica.segment_pieces([one for one in replica.segments if one.first >= replica.mcco], clean_to=0)
+    piece = chance.choice([one for one in (*dirty, *extents) if one.length_bytes])
+    damage(chance, Path(piece.path), piece.position, piece.length_bytes, is_extent=piece.file is None)
+    before = replica.files()
+    rewrites = (
+        lambda: replica.compact(len(replica.extents)),
+        lambda: replica.settle(len(replica.extents), merged=len(replica.segments)),
+    )
+    rewrite = chance.choice(rewrites)
+    with pytest.raises((CorruptBatch, StoreFailed)):
+        rewrite()
+    assert replica.files() == before
+
+
+def damage(chance: Random, path: Path, start: int, length_bytes: int, *, is_extent: bool) -> None:
+    """Flip one bit of some bytes of a file, or cut the file in the middle of them."""
+    data = bytearray(path.read_bytes())
+    epochs = {
+        start + batch.position + at
+        for batch in walk_valid(bytes(data[start : start + length_bytes]))
+        for at in range(LEADER_EPOCH_AT, LEADER_EPOCH_AT + 4)
+    }
+    at = chance.choice([at for at in range(start, start + length_bytes) if not is_extent or at not in epochs])
+    if chance.random() < 0.1:
+        del data[at:]
+    else:
+        data[at] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+
+
+def test_a_tombstone_that_goes_takes_older_records_with_it(tmp_path: Path) -> None:
+    """It is forgotten in the same pass in which it shadows: otherwise what it deleted would be back."""
+    replica = Replica(tmp_path, Random(1))
+    replica.produce(("k", "old"), ("l", "old"))
+    replica.settle(1)
+    replica.produce(("k", None), ("m", None))
+    replica.compact(1, tombstones_end=3)
+    assert [record.offset for record in replica.found()] == [1, 3]
+    assert replica.found() == replica.expected()
+
+
+def test_a_clean_segment_that_loses_nothing_stays_as_it_is(tmp_path: Path) -> None:
+    """Its file is neither written anew nor given up; one that loses a record is."""
+    replica = Replica(tmp_path, Random(1))
+    replica.segment_bytes_max = 1
+    replica.produce(("a", "1"), ("b", "1"))
+    replica.produce(("c", "1"), ("d", "1"))
+    replica.compact(2)
+    first, second = replica.segments
+    replica.produce(("d", "2"), ("e", "1"))
+    done = replica.compact(1)
+    assert done.removed == (second.file,)
+    assert [segment.first for segment in done.added] == [2, 4]
+    assert replica.segments[0] == first
+    assert [record.offset for record in replica.found()] == [0, 1, 2, 4, 5]
+
+
+def test_small_neighbours_of_what_is_rewritten_join_it(tmp_path: Path) -> None:
+    """Otherwise every pass over a small log would leave one more small segment."""
+    replica = Replica(tmp_path, Random(1))
+    for number in range(10):
+        replica.produce((f"k{number}", "1"))
+        replica.compact(1)
+        assert len(replica.segments) == 1
+    assert len(replica.found()) == 10
+
+
+def test_keys_that_do_not_fit_are_gone_through_in_several_passes(tmp_path: Path) -> None:
+    """As many as it takes; each part of the keys sees every record of its own, and the tombstones go once."""
+    replica = Replica(tmp_path, Random(1))
+    for lap in range(2):
+        for number in range(0, 300, 10):
+            value = None if lap == 1 and number % 20 == 0 else str(lap)
+            replica.produce(*((f"{key:050d}", value) for key in range(number, number + 10)))
+    replica.map_bytes_max = 4096
+    done = replica.compact(60, tombstones_end=350)
+    assert done.counts["passes"] >= 8
+    assert done.counts["records_read"] == 600
+    assert done.counts["tombstones_dropped"] == 30
+    assert replica.found() == replica.expected()
+    assert len(replica.found()) == 270
+
+
+def test_one_key_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    """No number of passes helps: it is said, and nothing is left behind."""
+    replica = Replica(tmp_path, Random(1))
+    replica.produce(("k" * 4000, "1"))
+    replica.map_bytes_max = 2048
+    with pytest.raises(KeyIndexFull):
+        replica.compact(1)
+    assert replica.files() == set()
+
+
+def test_batches_that_inflate_a_lot_are_dealt_with_by_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that compress well must not take all memory, and must not stop compaction."""
+    for module in (task, output):
+        monkeypatch.setattr(module, "INFLATED_BYTES", 3000)
+    replica = Replica(tmp_path, Random(1))
+    for number in range(20):
+        replica.produce((f"k{number % 7}", "0" * 2500), codec=Codec.ZSTD)
+    replica.settle(10)
+    replica.compact(10)
+    assert [record.offset for record in replica.found()] == list(range(13, 20))
+    assert replica.found() == replica.expected()
+
+
+def test_a_damaged_index_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment is cut where its index says; without one it is walked through. It is lost, cut off, or another's."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
+    replica = Replica(tmp_path, Random(1))
+    replica.append(20)
+    replica.settle(20)
+    (segment,) = replica.segments
+    assert segment.length_bytes > 3000
+    index = index_path(replica.path(segment))
+    other = SegmentIndex([(0, 1, 0)], length_bytes=1).encode()
+    for content in (None, index.read_bytes()[:-1], other):
+        index.unlink()
+        if content is not None:
+            index.write_bytes(content)
+        item = replica.item(
+            replica.segment_pieces([segment], clean_to=0), first=0, end=segment.end, compacts=False
+        )
+        (copied,) = replica.run(item).added
+        assert copied.crc == segment.crc
+        assert SegmentIndex.load(index).length_bytes == segment.length_bytes
+
+
+def test_a_range_without_records_has_an_empty_segment(tmp_path: Path) -> None:
+    """All of it was aborted, or deleted: who reads on finds out where it ends."""
+    replica = Replica(tmp_path, Random(1))
+    replica.produce(("k", "1"), ("k", None))
+    replica.compact(1, tombstones_end=2)
+    (segment,) = replica.segments
+    assert (segment.first, segment.end, segment.length_bytes, segment.records) == (0, 2, 0, 0)
+    assert (segment.max_timestamp, segment.first_tombstone, segment.crc) == (-1, -1, 0)
+    replica.produce(("l", "1"))
+    replica.compact(1)
+    assert [record.offset for record in replica.found()] == [2]

@@ -2,26 +2,32 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import StoreFailed
+from holdfast.errors import CorruptBatch, CorruptIndex, StoreFailed
 from holdfast.keeper.work import Piece
-from holdfast.store.segment_index import SegmentIndex
+from holdfast.records.codecs import INFLATED_BYTES_MAX
+from holdfast.records.kernel.load import as_octets, index
+from holdfast.store.segment_index import SegmentIndex, rebuild_index
 
 CHUNK_BYTES = 16 * 1024 * 1024
+INFLATED_BYTES = INFLATED_BYTES_MAX
+"""What a chunk may inflate to; one that inflates to more is halved. A single batch always may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Bytes of one file."""
+    """Bytes of one file: batches that lie in the offsets [first, end)."""
 
     path: str
     position: int
     length_bytes: int
+    first: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +37,41 @@ class Chunk:
     piece: int
     slices: tuple[Slice, ...]
     is_clean: bool
+    is_dense: bool
+    """Whether every offset must be there, as in extents, or some may be gone, as in a segment."""
 
     @property
     def size_bytes(self) -> int:
         """All slices together."""
         return sum(part.length_bytes for part in self.slices)
+
+    def halved(self, batches: memoryview) -> "tuple[Chunk, Chunk]":
+        """Two chunks of at least one batch each, for one that takes too much memory; there must be two batches."""
+        table = index(as_octets(batches))
+        assert len(table) > 1, self
+        middle = min(max(int(np.searchsorted(table["position"], self.size_bytes // 2)), 1), len(table) - 1)
+        cut_at, offset = int(table["position"][middle]), int(table["base_offset"][middle])
+        before: list[Slice] = []
+        after: list[Slice] = []
+        start = 0
+        for part in self.slices:
+            cut_bytes = cut_at - start
+            start += part.length_bytes
+            if cut_bytes >= part.length_bytes:
+                before.append(part)
+            elif cut_bytes <= 0:
+                after.append(part)
+            else:
+                before.append(replace(part, length_bytes=cut_bytes, end=offset))
+                after.append(
+                    replace(
+                        part,
+                        position=part.position + cut_bytes,
+                        length_bytes=part.length_bytes - cut_bytes,
+                        first=offset,
+                    )
+                )
+        return replace(self, slices=tuple(before)), replace(self, slices=tuple(after))
 
 
 def cut(pieces: Sequence[Piece]) -> list[Chunk]:
@@ -46,40 +82,53 @@ def cut(pieces: Sequence[Piece]) -> list[Chunk]:
     chunks: list[Chunk] = []
     loose: list[Slice] = []
     first_loose = 0
+    loose_bytes = 0
 
     def flush() -> None:
         if loose:
-            chunks.append(Chunk(piece=first_loose, slices=tuple(loose), is_clean=False))
+            chunks.append(Chunk(piece=first_loose, slices=tuple(loose), is_clean=False, is_dense=True))
             loose.clear()
 
     for number, piece in enumerate(pieces):
         if piece.index is not None:
             flush()
             chunks += [
-                Chunk(piece=number, slices=(part,), is_clean=piece.is_clean) for part in _cut_segment(piece)
+                Chunk(piece=number, slices=(part,), is_clean=piece.is_clean, is_dense=False)
+                for part in _cut_segment(piece)
             ]
             continue
-        if sum(part.length_bytes for part in loose) + piece.length_bytes > CHUNK_BYTES:
+        if loose and loose_bytes + piece.length_bytes > CHUNK_BYTES:
             flush()
         if not loose:
-            first_loose = number
-        loose.append(Slice(piece.path, piece.position, piece.length_bytes))
+            first_loose, loose_bytes = number, 0
+        loose_bytes += piece.length_bytes
+        loose.append(Slice(piece.path, piece.position, piece.length_bytes, piece.first, piece.end))
     flush()
     return chunks
 
 
 def _cut_segment(piece: Piece) -> Iterator[Slice]:
-    if piece.length_bytes <= CHUNK_BYTES:
-        if piece.length_bytes:
-            yield Slice(piece.path, 0, piece.length_bytes)
+    if not piece.length_bytes:
         return
+    start, first = 0, piece.first
+    if piece.length_bytes > CHUNK_BYTES:
+        for offset, position, _ in _load_index(piece).entries:
+            if position - start >= CHUNK_BYTES:
+                yield Slice(piece.path, start, position - start, first, offset)
+                start, first = position, offset
+    yield Slice(piece.path, start, piece.length_bytes - start, first, piece.end)
+
+
+def _load_index(piece: Piece) -> SegmentIndex:
+    """Whoever reads the segment makes a damaged index anew; so does a rewrite."""
     assert piece.index is not None, piece
-    start = 0
-    for _, position, _ in SegmentIndex.load(Path(piece.index)).entries:
-        if position - start >= CHUNK_BYTES:
-            yield Slice(piece.path, start, position - start)
-            start = position
-    yield Slice(piece.path, start, piece.length_bytes - start)
+    try:
+        found = SegmentIndex.load(Path(piece.index))
+        if found.length_bytes == piece.length_bytes:
+            return found
+    except (CorruptIndex, StoreFailed):
+        pass
+    return rebuild_index(Path(piece.path))
 
 
 class ChunkReader:
@@ -89,7 +138,7 @@ class ChunkReader:
         self._room: NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def read(self, chunk: Chunk) -> memoryview:
-        """The chunk's batches; StoreFailed if they are not there."""
+        """The chunk's batches; StoreFailed if they are not there, CorruptBatch if they are others."""
         size_bytes = chunk.size_bytes
         if len(self._room) < size_bytes:
             self._room = np.empty(size_bytes, np.uint8)
@@ -98,7 +147,32 @@ class ChunkReader:
         for part in chunk.slices:
             _read_into(view[done : done + part.length_bytes], part)
             done += part.length_bytes
+        _check_offsets(view, chunk)
         return view
+
+
+def _check_offsets(batches: memoryview, chunk: Chunk) -> None:
+    """No CRC covers a batch's base offset: what the control plane says of the chunk must hold."""
+    table = index(as_octets(batches))
+    firsts = table["base_offset"]
+    ends = firsts + table["last_offset_delta"] + 1
+    if chunk.is_dense:
+        starts = np.cumsum([0, *(part.length_bytes for part in chunk.slices[:-1])])
+        rows = np.searchsorted(table["position"], starts)
+        due = np.concatenate(([0], ends[:-1]))
+        due[rows] = [part.first for part in chunk.slices]
+        due_ends = [part.end for part in chunk.slices]
+        is_sound = (firsts == due).all() and (ends[np.append(rows[1:], len(table)) - 1] == due_ends).all()
+    else:
+        # A peer's segment may begin with a batch that reaches over the start of what is wanted of it.
+        is_sound = (
+            ends[0] > chunk.slices[0].first
+            and ends[-1] <= chunk.slices[0].end
+            and (firsts[1:] >= ends[:-1]).all()
+        )
+    if not is_sound:
+        first, last = chunk.slices[0], chunk.slices[-1]
+        raise CorruptBatch(f"{first.path} holds other offsets than {first.first} to {last.end - 1}")
 
 
 def _read_into(target: memoryview, part: Slice) -> None:

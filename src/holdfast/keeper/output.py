@@ -9,6 +9,8 @@ from uuid import UUID, uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.errors import InflatesTooFar
+from holdfast.keeper.chunks import INFLATED_BYTES
 from holdfast.keeper.work import NewSegment
 from holdfast.records.kernel.load import as_octets, index
 from holdfast.records.kernel.tombstones import find_tombstones
@@ -94,8 +96,7 @@ class SegmentRun:
         current.records += int(table["record_count"].sum(dtype=np.int64))
         current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
         if self.surveys and current.first_tombstone == NONE:
-            tombstones = find_tombstones(batches).offsets
-            current.first_tombstone = int(tombstones[0]) if len(tombstones) else NONE
+            current.first_tombstone = _first_tombstone(batches, table)
 
     def _open(self) -> _Current:
         file = segment_file(self.topic_id, self.partition, self._start, self.lease, uuid4().hex)
@@ -121,6 +122,19 @@ class SegmentRun:
         )
         self._start = end
         self._current = None
+
+
+def _first_tombstone(batches: memoryview, table: NDArray[np.void]) -> int:
+    """Its offset, or NONE; batches that inflate to too much are looked at by halves."""
+    try:
+        offsets = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES).offsets
+        return int(offsets[0]) if len(offsets) else NONE
+    except InflatesTooFar:
+        assert len(table) > 1, table
+        half = len(table) // 2
+        middle = int(table["position"][half] - table["position"][0])
+        found = _first_tombstone(batches[:middle], table[:half])
+        return found if found != NONE else _first_tombstone(batches[middle:], table[half:])
 
 
 def _entries(table: NDArray[np.void], max_timestamp: int) -> Iterator[tuple[int, int, int]]:

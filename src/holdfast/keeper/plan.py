@@ -261,6 +261,7 @@ def segment_pieces(directory: str, segments: Sequence[Segment], *, clean_to: int
             is_clean=segment.end <= clean_to,
             index=str(index_path(path)),
             file=segment.file,
+            crc=segment.crc,
         )
 
 

@@ -12,10 +12,11 @@ from uuid import UUID
 
 import numpy as np
 
-from holdfast.errors import KeyIndexFull
-from holdfast.keeper.chunks import CHUNK_BYTES, Chunk, ChunkReader, cut
+from holdfast.errors import InflatesTooFar, KeyIndexFull, StoreFailed
+from holdfast.keeper.chunks import CHUNK_BYTES, INFLATED_BYTES, Chunk, ChunkReader, cut
 from holdfast.keeper.output import SegmentRun
 from holdfast.keeper.work import Rewrite, WorkItem
+from holdfast.records.crc import crc32c
 from holdfast.records.kernel import copy_selected
 from holdfast.records.kernel.keys import KeyIndex
 from holdfast.records.kernel.layout import Mask
@@ -76,7 +77,7 @@ class _Task:
         )
         return Rewrite(added=added, removed=removed, counts=dict(self.counts))
 
-    def _find_dead(self, chunks: Sequence[Chunk]) -> list[Mask]:
+    def _find_dead(self, chunks: list[Chunk]) -> list[Mask]:
         """Which records go, for each chunk. A map that is too small means more passes over all of them."""
         parts = 1
         while True:
@@ -88,15 +89,23 @@ class _Task:
                     raise
                 self.counts.clear()
 
-    def _index(self, chunks: Sequence[Chunk], parts: int) -> list[Mask]:
+    def _index(self, chunks: list[Chunk], parts: int) -> list[Mask]:
         dead: list[Mask] = [np.empty(0, np.bool_)] * len(chunks)
         for part in range(parts):
             keys = KeyIndex(bytes_max=self.item.map_bytes_max, part=part, parts=parts, seed=self.seed)
-            for number in reversed(range(len(chunks))):
+            number = len(chunks)
+            while number > 0:
+                number -= 1
                 chunk = chunks[number]
                 batches = self._reader.read(chunk)
                 if part == 0:
-                    dead[number] = self._find_expired(batches)
+                    try:
+                        dead[number] = self._find_expired(batches)
+                    except InflatesTooFar:
+                        chunks[number : number + 1] = chunk.halved(batches)
+                        dead.insert(number, dead[number])
+                        number += 2
+                        continue
                 keys.shadow(batches, dead[number], insert=not chunk.is_clean)
                 self.on_progress(chunk.size_bytes // parts)
         self.counts["passes"] = parts
@@ -105,7 +114,8 @@ class _Task:
     def _find_expired(self, batches: memoryview) -> Mask:
         """Batches below the log start, and tombstones that the group allows to go. They shadow all the same."""
         dead = ~_from(batches, self.item.log_start)
-        expired = find_tombstones(batches).rows_below(self.item.tombstones_end)
+        tombstones = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
+        expired = tombstones.rows_below(self.item.tombstones_end)
         dead[expired] = True
         self.counts["records_read"] += len(dead)
         self.counts["tombstones_dropped"] += len(expired)
@@ -138,13 +148,17 @@ class _Task:
             if not rewritten[number]:
                 run.leave(piece.first, piece.end)
                 continue
+            crc = 0
             for at in by_piece.get(number, ()):
                 batches = self._reader.read(chunks[at])
+                crc = crc32c(batches, crc)
                 keep = _from(batches, self.item.first) if dead is None else ~dead[at]
                 copied = copy_selected(batches, keep, plain=True, out=self._room)
                 self.counts["batches_rebuilt"] += copied.batches_rebuilt
                 run.append(copied.buffer)
                 self.on_progress(chunks[at].size_bytes)
+            if piece.crc not in (None, crc):
+                raise StoreFailed(f"{piece.path} is damaged: its CRC is {crc:#010x}, not {piece.crc:#010x}")
 
 
 def _from(batches: memoryview, first: int) -> Mask:

@@ -21,6 +21,8 @@ class Piece:
     """The sparse index, if it is a whole segment."""
     file: str | None = None
     """The name of a segment that the rewrite stands for; None for what lies in a journal, or on a peer."""
+    crc: int | None = None
+    """CRC-32C of a whole segment: it covers what the CRCs of its batches leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

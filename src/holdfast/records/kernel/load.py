@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.errors import CorruptBatch
+from holdfast.errors import CorruptBatch, InflatesTooFar
 from holdfast.records.batch import CODEC_MASK, HEADER_BYTES, BatchView, validate
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import decompress
@@ -26,10 +26,10 @@ class InflationBudget:
     spent_bytes: int = 0
 
     def spend(self, inflated_bytes: int, position: int) -> None:
-        """Count a batch that was inflated; raises CorruptBatch if it was one too many."""
+        """Count a batch that was inflated; raises InflatesTooFar if it was one too many."""
         self.spent_bytes += inflated_bytes
         if self.spent_bytes > self.total_bytes_max:
-            raise CorruptBatch(
+            raise InflatesTooFar(
                 f"the batches up to here inflate to more than {self.total_bytes_max} bytes", position
             )
 
