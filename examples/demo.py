@@ -1,5 +1,7 @@
 """Holdfast from end to end: a Kafka client produces, a Kafka consumer and Spark read, and both see the same.
 
+Then the story that Holdfast is for (`examples/outage.py`): a key is deleted while one of three replicas is away.
+
 Run it with `make demo`. It needs no installed Kafka and no installed Java, and leaves nothing behind.
 """
 
@@ -22,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from examples import outage
 from examples.server import ExampleError, expect, holdfast
 from holdfast.spark.session import spark_session
 
@@ -165,6 +168,8 @@ def main() -> int:
     begun = time.monotonic()
     try:
         run()
+        console.print("\n[bold]A delete while a replica is away[/]")
+        outage.run()
     except KeyboardInterrupt:
         console.print("interrupted")
         return 130

@@ -4,7 +4,7 @@ import re
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,11 @@ class ExampleError(Exception):
 
 
 @contextmanager
-def holdfast(directory: Path, *, partitions: int) -> Iterator[str]:
+def holdfast(directory: Path, *, partitions: int = 1, options: Sequence[str] = ()) -> Iterator[str]:
     """Starts it on a free port, with that many partitions in every new topic; yields its address."""
     log = directory / "holdfast.log"
     command = [sys.executable, "-m", "holdfast", "up", "--data", str(directory / "data")]
-    command += ["--listen", "127.0.0.1:0", "--partitions", str(partitions)]
+    command += ["--listen", "127.0.0.1:0", "--partitions", str(partitions), *options]
     with log.open("wb") as errors:
         # A process group of its own: ^C reaches the example alone, which then stops the server.
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, process_group=0)
