@@ -4,6 +4,7 @@ from uuid import UUID
 
 from holdfast.control.plane import ControlPlane
 from holdfast.control.replicas import StorePhase
+from holdfast.store.footer import ExtentAppended, TopicCreated
 from holdfast.store.replica_changes import (
     NOT_LIFTED,
     AddedSegment,
@@ -13,8 +14,16 @@ from holdfast.store.replica_changes import (
     SegmentsPublished,
 )
 from holdfast.store.store import CARRIED
+from tests.control.frames import Apply
 
 TOPIC = UUID(int=1)
+
+
+def write_five_extents(apply: Apply) -> None:
+    """A partition on stores 1 and 2: [0, 10), [10, 20) … [40, 50), of growing timestamps, 100 bytes each."""
+    apply(TopicCreated("orders", TOPIC, [[1, 2]], {}))
+    for first in range(0, 50, 10):
+        apply(ExtentAppended(TOPIC, 0, first, first + 9, [1, 2], 100, first, 0), stores=(1, 2))
 
 
 def segment(first: int, end: int, file: str = "", *, length_bytes: int = 50, time: int = 5) -> AddedSegment:

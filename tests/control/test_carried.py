@@ -34,7 +34,7 @@ def places(plane: ControlPlane, store: int) -> list[tuple[int, int] | None]:
     """Where the extents lie on a store."""
     _, extents = plane.find_extents(TOPIC, 0, 0, 1 << 30)
     found = [extent.places.get(store) for extent in extents]
-    return [place and (place.journal, place.position) for place in found]
+    return [None if place is None else (place.journal, place.position) for place in found]
 
 
 def test_carried_extents_lie_in_their_file(log: ControlPlane, apply: Apply) -> None:

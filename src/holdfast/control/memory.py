@@ -14,6 +14,7 @@ from holdfast.control import memory_log
 from holdfast.control.memory_apply import FrameApplier
 from holdfast.control.memory_replicas import add_store, find_begun, lose_store
 from holdfast.control.memory_state import State
+from holdfast.control.memory_trim import trim
 from holdfast.control.plane import (
     Extent,
     GroupOffset,
@@ -26,7 +27,6 @@ from holdfast.control.plane import (
 from holdfast.control.replicas import PartitionRemoval, Segment, StorePhase, StoreState
 from holdfast.errors import CommitRefused, NotLeaderOrFollower
 from holdfast.rules.producer import ProducerState
-from holdfast.rules.transaction import Outcome
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.durable import write_file
 from holdfast.store.footer import Change, GroupSaved
@@ -70,28 +70,17 @@ class MemoryControlPlane:
         if refusal is not None:
             raise refusal
 
+    def rehearse(self, changes: Sequence[Change]) -> None:
+        """Whether the changes would be taken."""
+        FrameApplier(self._state.copy()).apply([], changes)
+
     def trim(self, rows_max: int) -> int:
         """Forget extents that nobody asks about, then what deleted topics left behind."""
         with self._writing:
-            state, left = self._state.copy(), rows_max
-            for key, row in state.partitions.items():
-                needed_from = max(row.start, row.group.extents_from)
-                expired = sum(extent.last < needed_from for extent in row.extents)
-                trimmed = min(expired, left)
-                state.partitions[key] = replace(row, extents=row.extents[trimmed:])
-                left -= trimmed
-            for group in sorted(state.unseen, key=lambda group: (group is not None, group or "")):
-                trimmed = min(state.unseen[group], left)
-                state.unseen[group] -= trimmed
-                left -= trimmed
-            named = {extent.instance for row in state.partitions.values() for extent in row.extents}
-            state.instances = {
-                number: instance
-                for number, instance in state.instances.items()
-                if number in named or instance.outcome is Outcome.OPEN
-            }
+            state = self._state.copy()
+            trimmed = trim(state, rows_max)
             self._state = state
-            return rows_max - left
+            return trimmed
 
     def add_store(self, store: int) -> None:
         """Make a store known."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.sqlite_groups import GroupTable
 from holdfast.control.sqlite_log import PLACE
 from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
 from holdfast.control.sqlite_segments import SegmentTable
@@ -19,7 +20,6 @@ from holdfast.control.sqlite_trim import trim
 from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
 from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
 from holdfast.rules.transaction import NO_INSTANCE
-from holdfast.store import footer
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
@@ -70,6 +70,7 @@ class FrameApplier:
         self._replicas = ReplicaRows(writer)
         self._topics = TopicTable(writer, topic_rows, self._replicas)
         self._transactions = TransactionTable(writer, self._topics)
+        self._groups = GroupTable(writer, self._topics, self._transactions)
         self._segments = SegmentTable(writer, self._topics, self._replicas)
         self._stores = StoreTable(writer, self._topics, self._replicas, self._segments)
         # Frames are applied by one thread, trimming may be another's work.
@@ -83,10 +84,10 @@ class FrameApplier:
             ExtentAppended: self._append_extent,
             ProducerAdvanced: self._advance_producer,
             ProducerIdsAllotted: self._allot_producer_ids,
-            GroupOffsetCommitted: self._commit_group_offset,
-            GroupOffsetDeleted: self._delete_group_offset,
-            GroupSaved: self._save_group,
-            GroupDeleted: self._delete_group,
+            GroupOffsetCommitted: lambda change, _: self._groups.commit_offset(change),
+            GroupOffsetDeleted: lambda change, _: self._groups.delete_offset(change),
+            GroupSaved: lambda change, _: self._groups.save(change),
+            GroupDeleted: lambda change, _: self._groups.delete(change),
             TransactionalIdSet: lambda change, _: self._transactions.set(change),
             TransactionBegun: lambda change, _: self._transactions.begin(change),
             TransactionEnded: lambda change, _: self._transactions.end(change),
@@ -118,12 +119,15 @@ class FrameApplier:
     def rehearse(self, changes: Sequence[Change]) -> None:
         """Apply the changes and take them back: see `ControlPlane.rehearse`."""
         with self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
             try:
-                refusal = self._apply_all([], changes)
-            finally:
-                self._writer.execute("ROLLBACK")
-                self._topics.forget()
+                self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    refusal = self._apply_all([], changes)
+                finally:
+                    self._writer.execute("ROLLBACK")
+                    self._topics.forget()
+            except sqlite3.Error as failure:
+                raise StoreFailed(f"the control plane cannot rehearse a frame: {failure}") from failure
         if refusal is not None:
             raise refusal
 
@@ -279,22 +283,6 @@ class FrameApplier:
     def _allot_producer_ids(self, change: ProducerIdsAllotted, places: Places) -> None:
         self._writer.execute("UPDATE producer_ids SET next_id = max(next_id, ?)", (change.next_id,))
 
-    def _commit_group_offset(self, change: GroupOffsetCommitted, places: Places) -> None:
-        topic = self._topics.get(change.topic_id)
-        self._transactions.outdate(change.group, topic, change.partition)
-        self._writer.execute(
-            "INSERT OR REPLACE INTO group_offsets VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                change.group,
-                topic,
-                change.partition,
-                change.offset,
-                change.leader_epoch,
-                change.metadata,
-                change.committed_ms,
-            ),
-        )
-
     def _move_leader(self, change: LeaderMoved, places: Places) -> None:
         key = (self._topics.get(change.topic_id), change.partition)
         moved = self._writer.execute(
@@ -311,35 +299,6 @@ class FrameApplier:
             " FROM partitions WHERE topic = ? AND partition = ?",
             key,
         )
-
-    def _delete_group_offset(self, change: GroupOffsetDeleted, places: Places) -> None:
-        key = (change.group, self._topics.find(change.topic_id), change.partition)
-        for table in ("group_offsets", "staged_offsets"):
-            self._writer.execute(
-                f"DELETE FROM {table} WHERE group_id = ? AND topic = ? AND partition = ?",  # noqa: S608
-                key,
-            )
-
-    def _save_group(self, change: GroupSaved, places: Places) -> None:
-        saved = self._writer.execute(
-            "INSERT INTO consumer_groups VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-            " SET generation = excluded.generation, protocol_type = excluded.protocol_type,"
-            " members = excluded.members, saved = excluded.saved WHERE generation <= excluded.generation",
-            (
-                change.group,
-                change.generation,
-                change.protocol_type,
-                len(change.members),
-                footer.encode([change]),
-            ),
-        ).rowcount
-        if saved != 1:
-            raise CommitRefused(f"group {change.group!r} is past generation {change.generation}")
-
-    def _delete_group(self, change: GroupDeleted, places: Places) -> None:
-        self._writer.execute("DELETE FROM consumer_groups WHERE group_id = ?", (change.group,))
-        self._writer.execute("DELETE FROM group_offsets WHERE group_id = ?", (change.group,))
-        self._writer.execute("DELETE FROM staged_offsets WHERE group_id = ?", (change.group,))
 
 
 def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:

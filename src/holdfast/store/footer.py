@@ -12,17 +12,8 @@ from uuid import UUID
 
 from holdfast.errors import CorruptFrame, FormatTooNew
 from holdfast.rules.transaction import NO_INSTANCE
-from holdfast.store.replica_changes import (
-    AddedSegment,
-    CarriedExtent,
-    ExtentsCarried,
-    Granted,
-    HeldTo,
-    ReplicaChange,
-    ReplicasAssigned,
-    SegmentsPublished,
-    StoreLeft,
-)
+from holdfast.store import replica_changes
+from holdfast.store.replica_changes import ReplicaChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,23 +321,10 @@ def _uuid(value: object) -> UUID:
     return UUID(str(value))
 
 
-def _carried(row: list[Any]) -> CarriedExtent:
-    return CarriedExtent(_uuid(row[0]), *row[1:])
-
-
-def _held(rows: list[list[Any]] | None) -> tuple[HeldTo, ...] | None:
-    return None if rows is None else tuple(HeldTo(_uuid(row[0]), *row[1:]) for row in rows)
-
-
-_READERS: dict[tuple[type[Change], str], Callable[[Any], object]] = {
+_READERS: dict[tuple[type[Any], str], Callable[[Any], object]] = {
     **{(change, "topic_id"): _uuid for change in _KINDS.values() if "topic_id" in _FIELDS[change]},
     (GroupSaved, "members"): lambda rows: tuple(map(_member, rows)),
-    (SegmentsPublished, "removed"): tuple,
-    (SegmentsPublished, "added"): lambda rows: tuple(AddedSegment(*row) for row in rows),
-    (SegmentsPublished, "grant"): lambda row: Granted(*row),
-    (ExtentsCarried, "extents"): lambda rows: tuple(map(_carried, rows)),
-    (StoreLeft, "held"): _held,
-    (ReplicasAssigned, "replicas"): tuple,
+    **replica_changes.READERS,
 }
 """How fields are read that are more than JSON has."""
 

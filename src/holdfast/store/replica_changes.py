@@ -3,8 +3,9 @@
 Like all changes they are literal: what they do follows from the frames alone, whichever stores they are read from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 NOT_LIFTED = -1
@@ -177,3 +178,22 @@ ReplicaChange = (
     | StoreAdded
     | ReplicasAssigned
 )
+
+
+def _carried(row: list[Any]) -> CarriedExtent:
+    return CarriedExtent(UUID(str(row[0])), *row[1:])
+
+
+def _held(rows: list[list[Any]] | None) -> tuple[HeldTo, ...] | None:
+    return None if rows is None else tuple(HeldTo(UUID(str(row[0])), *row[1:]) for row in rows)
+
+
+READERS: dict[tuple[type[Any], str], Callable[[Any], object]] = {
+    (SegmentsPublished, "removed"): tuple,
+    (SegmentsPublished, "added"): lambda rows: tuple(AddedSegment(*row) for row in rows),
+    (SegmentsPublished, "grant"): lambda row: Granted(*row),
+    (ExtentsCarried, "extents"): lambda rows: tuple(map(_carried, rows)),
+    (StoreLeft, "held"): _held,
+    (ReplicasAssigned, "replicas"): tuple,
+}
+"""How fields of a footer are read that are more than JSON has."""
