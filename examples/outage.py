@@ -1,8 +1,8 @@
-"""A delete while a replica is away: three replicas, one taken away, a key deleted, compaction held back, cleanup resumed.
+"""A delete while one of three replicas is away: compaction holds it, and cleans up when the replica is back.
 
-Run it with `python -m examples.outage`; `make demo` runs it too. The store of node 3 is really taken away (its directory
-is moved), and the key is really deleted, compacted and cleaned up, by `holdfast keeper run`. In the end the model tells
-what becomes of the same story under Kafka's rules.
+Run it with `python -m examples.outage`; `make demo` runs it too. The store of node 3 is really taken away (its
+directory is moved), and the key is really deleted, compacted and cleaned up, by `holdfast keeper run`. In the end the
+model tells what becomes of the same story under Kafka's rules.
 """
 
 import shutil
