@@ -15,8 +15,9 @@ from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.rebuild import Rebuilt, rebuild
 from holdfast.agent.restore import restore
 from holdfast.errors import StoreFailed
-from holdfast.store.footer import Change, ExtentAppended, ProducerIdsAllotted, StoreLeft, TopicCreated
+from holdfast.store.footer import Change, ExtentAppended, ProducerIdsAllotted, TopicCreated
 from holdfast.store.journals import list_journals
+from holdfast.store.replica_changes import StoreLeft
 from tests.agent.history import History, lose_control_plane, rows, snapshots
 from tests.control.answers import IDS
 from tests.control.drafts import DRAFT, Draft, plan

@@ -103,7 +103,7 @@ def test_the_last_replica_in_sync_cannot_be_spared(engine: Engine) -> None:
         engine.append(engine.create("u"), (b"k", b"v"))
         for work in (engine.cluster.care.fence, engine.cluster.care.remove):
             with pytest.raises(StoreOperationRefused, match="only replica in sync of"):
-                care(engine, lambda work=work: work(1))
+                engine.wait_for(work(1))
 
 
 def test_removed_and_put_elsewhere(engine: Engine) -> None:
