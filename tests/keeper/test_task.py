@@ -20,6 +20,7 @@ from tests.keeper.replica import Replica
 
 SEEDS = range(20)
 STEPS = 8
+INDEX_BYTES = 300
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +37,8 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "CHUNK_BYTES", 600)
     monkeypatch.setattr(task, "INFLATED_BYTES", 1500)
     monkeypatch.setattr(output, "INFLATED_BYTES", 1500)
-    monkeypatch.setattr(output, "INDEX_BYTES", 300)
-    monkeypatch.setattr(segment_module, "INDEX_BYTES", 300)
+    monkeypatch.setattr(output, "INDEX_BYTES", INDEX_BYTES)
+    monkeypatch.setattr(segment_module, "INDEX_BYTES", INDEX_BYTES)
 
 
 @pytest.mark.usefixtures("small_bounds")
@@ -125,7 +126,7 @@ def check_index(index: SegmentIndex, batches: list[BatchView]) -> None:
         for offset in range(batch.base_offset, batch.next_offset):
             position = index.find(offset)
             assert position in starts[: at + 1]
-            assert batch.position - position < 3 * output.INDEX_BYTES + batch.size_bytes
+            assert batch.position - position < 3 * INDEX_BYTES + batch.size_bytes
     for time_ms in sorted({batch.max_timestamp for batch in batches}):
         first = next(batch for batch in batches if batch.max_timestamp >= time_ms)
         assert index.find_time(time_ms) in starts[: starts.index(first.position) + 1]
@@ -178,13 +179,11 @@ def test_damage_stops_a_rewrite_and_leaves_nothing_behind(tmp_path: Path, seed: 
     piece = chance.choice([one for one in (*dirty, *extents) if one.length_bytes])
     damage(chance, Path(piece.path), piece.position, piece.length_bytes, is_extent=piece.file is None)
     before = replica.files()
-    rewrites = (
-        lambda: replica.compact(len(replica.extents)),
-        lambda: replica.settle(len(replica.extents), merged=len(replica.segments)),
-    )
-    rewrite = chance.choice(rewrites)
+    compacts = chance.random() < 0.5
+    pieces = [*replica.segment_pieces(replica.segments, clean_to=replica.mcco if compacts else 0), *extents]
+    item = replica.item(pieces, first=0, end=replica.log_end, compacts=compacts)
     with pytest.raises((CorruptBatch, StoreFailed)):
-        rewrite()
+        replica.run(item)
     assert replica.files() == before
 
 
@@ -275,8 +274,9 @@ def test_batches_that_inflate_a_lot_are_dealt_with_by_halves(
         monkeypatch.setattr(module, "INFLATED_BYTES", 3000)
     replica = Replica(tmp_path, Random(1))
     for number in range(20):
-        replica.produce((f"k{number % 7}", "0" * 2500), codec=Codec.ZSTD)
-    replica.settle(10)
+        replica.produce((f"k{number % 7}", "0" * 2500 if number != 7 else None), codec=Codec.ZSTD)
+    (segment,) = replica.settle(10).added
+    assert segment.first_tombstone == 7
     replica.compact(10)
     assert [record.offset for record in replica.found()] == list(range(13, 20))
     assert replica.found() == replica.expected()

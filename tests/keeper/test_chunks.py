@@ -1,0 +1,94 @@
+"""Pieces are cut into chunks of bounded size, where batches begin."""
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from holdfast.errors import StoreFailed
+from holdfast.keeper import chunks
+from holdfast.keeper.chunks import Chunk, ChunkReader, cut
+from holdfast.records.walk import walk_valid
+from holdfast.store.segment_index import INDEX_BYTES
+from tests.keeper.replica import Replica
+
+CHUNK_BYTES = 2000
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few batches fill one."""
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", CHUNK_BYTES)
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Replica:
+    """Many small extents, some of them of several batches."""
+    replica = Replica(tmp_path, Random(3))
+    replica.append(300)
+    return replica
+
+
+def read(chunk: Chunk) -> bytes:
+    return bytes(ChunkReader().read(chunk))
+
+
+def test_extents_share_chunks(replica: Replica) -> None:
+    """All of them in order, as many at once as there is room for."""
+    pieces = [extent.piece for extent in replica.extents if not extent.is_aborted]
+    made = cut(pieces)
+    assert b"".join(map(read, made)) == b"".join(
+        Path(piece.path).read_bytes()[piece.position : piece.position + piece.length_bytes]
+        for piece in pieces
+    )
+    assert all(chunk.size_bytes <= CHUNK_BYTES for chunk in made)
+    assert all(one.size_bytes + other.size_bytes > CHUNK_BYTES for one, other in pairwise(made))
+    starts = [pieces[chunk.piece] for chunk in made]
+    assert [piece.position for piece in starts] == [chunk.slices[0].position for chunk in made]
+
+
+def test_a_large_segment_is_cut_where_its_index_says(replica: Replica) -> None:
+    """Chunks are a little larger than they should be, never the whole segment, and begin with a batch."""
+    replica.settle(len(replica.extents))
+    (segment,) = replica.segments
+    assert segment.length_bytes > 3 * INDEX_BYTES
+    made = cut(replica.segment_pieces([segment], clean_to=0))
+    assert b"".join(map(read, made)) == replica.path(segment).read_bytes()
+    assert len(made) > 2
+    assert all(chunk.size_bytes < CHUNK_BYTES + 2 * INDEX_BYTES for chunk in made)
+
+
+def test_halves_are_chunks_too(replica: Replica) -> None:
+    """Down to single batches: together they have what the whole had, and each holds to its own offsets."""
+    replica.settle(100)
+    pieces = [
+        *replica.segment_pieces(replica.segments, clean_to=0),
+        *(extent.piece for extent in replica.extents if not extent.is_aborted),
+    ]
+    for chunk in cut(pieces):
+        parts = [chunk]
+        for _ in range(10):
+            parts = [
+                half
+                for part in parts
+                for half in (part.halved(memoryview(read(part))) if len(batches(part)) > 1 else (part,))
+            ]
+        assert b"".join(map(read, parts)) == read(chunk)
+        assert all(len(batches(part)) == 1 for part in parts)
+
+
+def batches(chunk: Chunk) -> list[int]:
+    return [batch.base_offset for batch in walk_valid(read(chunk))]
+
+
+def test_what_is_not_there_is_named(replica: Replica, tmp_path: Path) -> None:
+    """A file that is gone, or ends too soon."""
+    (chunk, *_) = cut([extent.piece for extent in replica.extents])
+    path = Path(chunk.slices[0].path)
+    path.write_bytes(path.read_bytes()[: chunk.slices[-1].position + 1])
+    with pytest.raises(StoreFailed, match="ends before byte"):
+        read(chunk)
+    path.unlink()
+    with pytest.raises(StoreFailed, match="No such file"):
+        read(chunk)
