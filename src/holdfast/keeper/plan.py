@@ -98,8 +98,8 @@ def grant(view: ReplicaView) -> Grant:
 
 
 def settleable(view: ReplicaView) -> tuple[Extent, ...]:
-    """The extents that follow the segments, decided, on this store and without a hole."""
-    end = view.manifest.settled_to
+    """The extents that follow the segments, decided, on this store and without a hole; none is below the log start."""
+    end = max(view.manifest.settled_to, view.bounds.start)
     stable = min(view.bounds.last_stable, view.manifest.held_to)
     decided: list[Extent] = []
     for extent in view.extents:
@@ -116,7 +116,7 @@ def settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
     if not extents or not _is_settle_due(view, extents, limits):
         return None
     end = extents[-1].last + 1
-    merged = [] if view.compacts else _small_tail(view.segments, sum(_sizes(extents)), limits)
+    merged = _small_tail(view, sum(_sizes(extents)), limits)
     pieces = [*segment_pieces(view.directory, merged, clean_to=0), *_extent_pieces(view, extents)]
     return Plan(
         item=make_item(
@@ -152,14 +152,14 @@ def _compact(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
     segments, extents = _cleanable(view, first_dirty)
     end = extents[-1].last + 1 if extents else segments[-1].end if segments else first_dirty
     clean = sum(segment.length_bytes for segment in segments if segment.end <= first_dirty)
-    dirty = [piece for piece in segments if piece.end > first_dirty]
-    dirty_bytes = sum(segment.length_bytes for segment in dirty) + sum(_sizes(extents))
-    ages = [segment.max_timestamp for segment in dirty] + [extent.max_timestamp for extent in extents]
-    is_due = end > first_dirty and survival.is_due(
+    # What was aborted is dirty, too: it is to go.
+    dirty: list[Segment | Extent] = [one for one in segments if one.end > first_dirty and one.records]
+    dirty += extents
+    dirty_bytes = sum(piece.length_bytes for piece in dirty)
+    is_due = dirty_bytes > 0 and survival.is_due(
         clean=clean,
-        # A log of nothing but aborted records is dirty, too: they are to go.
-        dirty=dirty_bytes or 1,
-        oldest_dirty_ms=ages[0],
+        dirty=dirty_bytes,
+        oldest_dirty_ms=dirty[0].max_timestamp,
         now_ms=view.wall_ms,
         config=view.config,
     )
@@ -200,19 +200,28 @@ def _cleanable(view: ReplicaView, first_dirty: int) -> tuple[list[Segment], tupl
     return segments, tuple(extents)
 
 
-def _small_tail(segments: tuple[Segment, ...], size_bytes: int, limits: KeeperLimits) -> list[Segment]:
+def _small_tail(view: ReplicaView, size_bytes: int, limits: KeeperLimits) -> list[Segment]:
     """The last segments that are small beside what comes: rewriting them costs little, and they become fewer.
 
-    Each one is taken only while it is no larger than twice what there is to write anyhow, so a byte is rewritten
-    as often as its segment doubles, not as often as something is settled.
+    Each one is taken only while it is no larger than twice what there is to write anyhow, and while all of it fits into
+    one segment: a byte is rewritten as often as its segment grows by half, not as often as something is settled. What
+    is cleanly compacted is not mixed with what is not.
     """
+    mcco = view.manifest.cleaned.mcco
+    clean_to = mcco if view.compacts and not isinstance(mcco, Unreported) else 0
+    segment_bytes_max = _segment_bytes_max(view, limits)
     tail: list[Segment] = []
-    for segment in reversed(segments):
-        if segment.length_bytes > 2 * size_bytes or size_bytes > limits.segment_bytes_max // 2:
+    for segment in reversed(view.segments):
+        room = max(0, segment_bytes_max - size_bytes)
+        if segment.first < clean_to or segment.length_bytes > min(2 * size_bytes, room):
             break
         tail.insert(0, segment)
         size_bytes += segment.length_bytes
     return tail
+
+
+def _segment_bytes_max(view: ReplicaView, limits: KeeperLimits) -> int:
+    return min(view.segment_bytes_max, limits.segment_bytes_max)
 
 
 def make_item(
@@ -236,10 +245,11 @@ def make_item(
         first=first,
         end=end,
         compacts=compacts,
-        surveys=view.compacts,
+        # A topic that was compacted once may be again, and will not look for tombstones in what is clean.
+        surveys=view.compacts or view.manifest.cleaned.mcco != 0,
         log_start=view.bounds.start,
         tombstones_end=tombstones_end,
-        segment_bytes_max=min(view.segment_bytes_max, limits.segment_bytes_max),
+        segment_bytes_max=_segment_bytes_max(view, limits),
         map_bytes_max=limits.map_bytes_max,
     )
 
