@@ -1,6 +1,7 @@
 """Group commit: order, frame size, and an end that leaves nobody waiting."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ KEY = PartitionKey(UUID(int=1), 0)
 class Node:
     """A commit thread over the real store and control plane."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, commit_seconds_max: float) -> None:
         self.plane = FaultyPlane(directory / "control.db")
         self.store = faulty_store(directory)
         stores = StoreSet([self.store], append_seconds_max=10)
@@ -36,7 +37,11 @@ class Node:
         committer.recover()
         self.grown: list[PartitionKey] = []
         self.commits = GroupCommit(
-            committer, queue_bytes_max=1000, on_committed=self._committed, counters=Counters()
+            committer,
+            queue_bytes_max=1000,
+            commit_seconds_max=commit_seconds_max,
+            on_committed=self._committed,
+            counters=Counters(),
         )
         self.commits.start()
 
@@ -44,11 +49,13 @@ class Node:
         self.grown += committed.appended
 
 
-def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
+def run(
+    directory: Path, scenario: Callable[[Node], Awaitable[None]], *, commit_seconds_max: float = math.inf
+) -> None:
     """A scenario on a topic of one partition."""
 
     async def main() -> None:
-        node = Node(directory)
+        node = Node(directory, commit_seconds_max=commit_seconds_max)
         try:
             await node.commits.submit(CreateTopic(TopicCreated("t", KEY.topic_id, [[1]], {})))
             await scenario(node)
@@ -257,3 +264,27 @@ def test_producer_ids_are_never_handed_out_twice(tmp_path: Path) -> None:
     assert len(set(allotted)) == BLOCK_IDS + 6
     assert min(allotted) == 1, "0 is the filler's"
     assert allotted[-1] > max(allotted[:-1])
+
+
+def test_a_disk_that_hangs_leaves_nobody_waiting(tmp_path: Path) -> None:
+    """What is under way, queued or new is refused after the deadline; later on writes are taken again."""
+
+    async def scenario(node: Node) -> None:
+        under_way = await hold_up(node)
+        queued = node.commits.submit(append(b"queued"))
+        for waiting in (under_way, queued):
+            with pytest.raises(StorageUnavailable, match="has not answered"):
+                await asyncio.wait_for(waiting, 20)
+        with pytest.raises(StorageUnavailable, match="has not answered"):
+            await node.commits.submit(append(b"at once"))
+        assert node.commits.queued_bytes == 0
+        node.store.release()
+        written = None
+        while written is None:
+            try:
+                written = await node.commits.submit(append(b"again"))
+            except StorageUnavailable:
+                await asyncio.sleep(0.01)
+        assert offset(written) == 1, "the commit that was given up counts, what was refused does not"
+
+    run(tmp_path, scenario, commit_seconds_max=0.2)

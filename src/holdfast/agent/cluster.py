@@ -61,6 +61,8 @@ class Cluster:
         self.commits = GroupCommit(
             committer,
             queue_bytes_max=settings.commit_queue_bytes_max,
+            # Longer than a store may take while others wait: a hanging one has left by then, unless it is the only one.
+            commit_seconds_max=3 * settings.store_seconds_max,
             on_committed=self._committed,
             counters=self.counters,
         )

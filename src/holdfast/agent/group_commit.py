@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 
@@ -34,11 +35,13 @@ class GroupCommit:
         committer: Committer,
         *,
         queue_bytes_max: int,
+        commit_seconds_max: float = math.inf,
         on_committed: Callable[[Committed], None],
         counters: Counters,
     ) -> None:
         self._committer = committer
         self._queue_bytes_max = queue_bytes_max
+        self._commit_seconds_max = commit_seconds_max
         self._on_committed = on_committed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
@@ -48,17 +51,24 @@ class GroupCommit:
         # Each is written by one thread only, so that none of them needs a lock.
         self._bytes_submitted = 0
         self._bytes_taken = 0
+        self._bytes_refused = 0
         # What the last frame had no space for.
         self._held_over: Submitted | None = None
         # Whether None, which ends the queue, has been taken from it.
         self._at_end = False
         self._stopping = False
+        # The commit under way, and since when; written by the commit's thread alone.
+        self._under_way: tuple[list[Submitted], float] | None = None
+        # The group whose writers have been told that its commit takes too long; written by the event loop alone.
+        self._given_up: list[Submitted] | None = None
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
         self._waiting_for_room: dict[Callable[[], None], None] = {}
 
     def start(self) -> None:
         """Begin to commit."""
         self._thread.start()
+        if math.isfinite(self._commit_seconds_max):
+            self._loop.call_later(self._commit_seconds_max / 4, self._watch)
 
     def submit(self, write: Write) -> "asyncio.Future[object]":
         """Queue a write; the future has its answer once it is durable."""
@@ -71,6 +81,9 @@ class GroupCommit:
         if self._stopping:
             deliver(StorageUnavailable("shutting down: send it again to the next process"))
             return
+        if self._is_stuck:
+            deliver(self._too_slow())
+            return
         self._bytes_submitted += write.size_bytes
         if not self._gathered:
             self._loop.call_soon(self._hand_over)
@@ -82,9 +95,49 @@ class GroupCommit:
         self._gathered.clear()
 
     @property
+    def _is_stuck(self) -> bool:
+        """Whether the commit under way is one that has been given up."""
+        under_way = self._under_way
+        return under_way is not None and under_way[0] is self._given_up
+
+    def _too_slow(self) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"the disk has not answered for {self._commit_seconds_max:g} s: send it again"
+        )
+
+    def _watch(self) -> None:
+        """Tell those who wait for a commit that takes too long; what becomes of it, nobody knows yet.
+
+        With several stores one that hangs is left behind before that. A single one has no other to go on with.
+        """
+        if self._stopping:
+            return
+        under_way = self._under_way
+        if under_way is not None and time.perf_counter() - under_way[1] > self._commit_seconds_max:
+            group = under_way[0]
+            if group is not self._given_up:
+                logger.error("a commit takes longer than %g s: writes are refused", self._commit_seconds_max)
+                self._given_up = group
+                self._tell(group, [self._too_slow()] * len(group))
+            self._refuse_queued()
+        self._loop.call_later(self._commit_seconds_max / 4, self._watch)
+
+    def _refuse_queued(self) -> None:
+        while True:
+            try:
+                submitted = self._queue.get_nowait()
+            except Empty:
+                return
+            if submitted is None:
+                self._queue.put(None)
+                return
+            self._bytes_refused += submitted[0].size_bytes
+            self._tell([submitted], [self._too_slow()])
+
+    @property
     def has_room(self) -> bool:
         """Whether more may be submitted."""
-        return self._bytes_submitted - self._bytes_taken <= self._queue_bytes_max
+        return self.queued_bytes <= self._queue_bytes_max
 
     @property
     def queued_writes(self) -> int:
@@ -94,7 +147,7 @@ class GroupCommit:
     @property
     def queued_bytes(self) -> int:
         """What they weigh."""
-        return self._bytes_submitted - self._bytes_taken
+        return self._bytes_submitted - self._bytes_taken - self._bytes_refused
 
     @property
     def last_frame(self) -> int:
@@ -117,7 +170,9 @@ class GroupCommit:
     def _run(self) -> None:
         while group := self._take():
             begun = time.perf_counter()
+            self._under_way = (group, begun)
             committed = self._commit([write for write, _ in group])
+            self._under_way = None
             self._counters.commit_seconds.observe(time.perf_counter() - begun)
             self._counters.commit_writes += len(group)
             # A write alone may be refused for many reasons; this one hits the whole group.
@@ -161,16 +216,23 @@ class GroupCommit:
 
     def _deliver(self, group: list[Submitted], committed: Committed) -> None:
         self._on_committed(committed)
-        for (write, deliver), answer in zip(group, committed.answers, strict=True):
+        if group is self._given_up:
+            logger.info("the commit that took too long has ended: writes are taken again")
+            self._given_up = None
+        else:
+            self._tell(group, committed.answers)
+        if self.has_room and self._waiting_for_room:
+            callbacks, self._waiting_for_room = self._waiting_for_room, {}
+            for callback in callbacks:
+                callback()
+
+    def _tell(self, group: list[Submitted], answers: Sequence[object]) -> None:
+        for (write, deliver), answer in zip(group, answers, strict=True):
             try:
                 deliver(answer)
             except Exception:
                 # A bug of ours in one answer must not cost the others theirs.
                 logger.exception("the answer to %s was not delivered", type(write).__name__)
-        if self.has_room and self._waiting_for_room:
-            callbacks, self._waiting_for_room = self._waiting_for_room, {}
-            for callback in callbacks:
-                callback()
 
 
 def _resolve(future: "asyncio.Future[object]", answer: object) -> None:
