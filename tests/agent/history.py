@@ -5,14 +5,28 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 from holdfast.agent.data_directory import DataDirectory
+from holdfast.agent.recovery import WRITTEN
+from holdfast.control.replicas import StorePhase
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import CommitRefused
 from holdfast.records.build import Record, build_batch
 from holdfast.store import footer
+from holdfast.store.carried import carried_number
 from holdfast.store.footer import Change, ExtentAppended
+from holdfast.store.identity import StoreIdentity, wipe
 from holdfast.store.local import LocalStore
+from holdfast.store.replica_changes import (
+    CarriedExtent,
+    ExtentsCarried,
+    KeeperLeased,
+    StoreJoined,
+    StoreJoining,
+    StoreLeft,
+    StoreRebuilt,
+)
 
 JOURNAL_BYTES_MAX = 2000
 """A few frames to a journal, so that there are many."""
@@ -25,24 +39,35 @@ class History:
         self.data = data
         self._directory = DataDirectory(data, nodes=nodes)
         self.plane = SqliteControlPlane(self._directory.control_db)
-        self.stores = {
-            number: LocalStore(
-                self._directory.store(number),
-                store=number,
-                cluster_id=self._directory.cluster_id,
-                journal_bytes_max=JOURNAL_BYTES_MAX,
-            )
-            for number in self._directory.nodes
-        }
+        self.stores = {number: self._open(number) for number in self._directory.nodes}
         for number in self.stores:
             self.plane.add_store(number)
 
-    def commit(self, changes: Sequence[Change]) -> int:
-        """One frame on all stores in sync, its extents filled with batches; its number."""
+    def _open(self, number: int) -> LocalStore:
+        return LocalStore(
+            self._directory.store(number),
+            store=number,
+            cluster_id=self._directory.cluster_id,
+            journal_bytes_max=JOURNAL_BYTES_MAX,
+        )
+
+    @property
+    def written(self) -> list[int]:
+        """The stores that are given every frame."""
+        return [state.store for state in self.plane.list_stores() if state.phase in WRITTEN]
+
+    def phase(self, store: int) -> StorePhase:
+        """Where a store stands."""
+        return next(state.phase for state in self.plane.list_stores() if state.store == store)
+
+    def commit(self, changes: Sequence[Change], *, lost: Sequence[int] = ()) -> int:
+        """One frame on all stores that are given it but the lost ones, its extents filled with batches; its number."""
         filled, batches = zip(*map(_filled, changes), strict=True) if changes else ((), ())
         number = self.plane.find_applied() + 1
         frames = []
-        for store in sorted(self.plane.find_in_sync() & self.stores.keys()):
+        for store in self.written:
+            if store in lost:
+                continue
             body = [
                 batch
                 for change, batch in zip(filled, batches, strict=True)
@@ -50,26 +75,60 @@ class History:
             ]
             frames.append(self.stores[store].append(number, body, footer.encode(filled)))
         with suppress(CommitRefused):
-            self.plane.apply(frames, filled)
+            self.plane.apply(frames, filled, lost=lost)
         return number
 
+    def append(self, topic_id: UUID, count: int, *, lost: Sequence[int] = ()) -> None:
+        """Batches of one record, a frame each."""
+        for _ in range(count):
+            end = self.plane.find_bounds(topic_id, 0).end
+            self.commit([ExtentAppended(topic_id, 0, end, end, self.written, 0, 5, 0)], lost=lost)
+
+    def lose(self, topic_id: UUID, store: int) -> None:
+        """A store fails to take a frame, and the next one says that it has left."""
+        self.append(topic_id, 1, lost=[store])
+        self.commit([StoreLeft(store, tuple(self.plane.list_behind(store)))])
+
+    def come_back(self, store: int) -> None:
+        """It is cut to what is recorded of it, and given every frame from the next one on."""
+        self.stores[store].truncate_to(self.plane.find_checkpoint(store))
+        self.commit([StoreJoining(store, self.stores[store].incarnation)])
+
+    def rebuild(self, store: int) -> None:
+        """It is emptied, and given every frame from the next one on."""
+        life = self.stores[store].incarnation + 1
+        self.stores[store].close()
+        identity = StoreIdentity(cluster_id=self._directory.cluster_id, store=store, incarnation=life)
+        wipe(self._directory.store(store), identity)
+        self.stores[store] = self._open(store)
+        self.commit([StoreRebuilt(store, life)])
+
+    def join(self, topic_id: UUID, store: int) -> None:
+        """What it lacks is copied, and it is in sync."""
+        state = next(state for state in self.plane.list_stores() if state.store == store)
+        held, lease = self.plane.find_held(topic_id, 0, store), state.lease + 1
+        _, extents = self.plane.find_extents(topic_id, 0, held, 1 << 40)
+        self.commit([KeeperLeased(store, lease)])
+        carried = tuple(
+            CarriedExtent(topic_id, 0, extent.last, 44 + position) for position, extent in enumerate(extents)
+        )
+        number = carried_number(lease, 1)
+        self.commit([ExtentsCarried(store, state.incarnation, lease, number, carried)])
+        self.commit([StoreJoined(store)])
+        assert self.phase(store) is StorePhase.IN_SYNC
+
     def snapshot(self, stores: Sequence[int] | None = None) -> None:
-        """On these stores or on all that are in sync; what is needed no longer goes."""
-        for store in stores or sorted(self.plane.find_in_sync()):
-            self.stores[store].save_snapshot(self._write_snapshot)
+        """On these stores, or on all that are given frames; what is needed no longer goes."""
+        for store in stores or self.written:
+            self.stores[store].save_snapshot(self.plane.snapshot)
             self.stores[store].keep_snapshots(2)
             self.stores[store].delete_journals(1 << 60)
-
-    def _write_snapshot(self, path: Path) -> int:
-        with closing(sqlite3.connect(self._directory.control_db)) as connection:
-            connection.execute("VACUUM INTO ?", (str(path),))
-        return self.plane.find_applied()
 
     def reopen(self) -> "History":
         """As the next process finds it."""
         self.close()
         again = History(self.data, nodes=len(self.stores))
-        for store in again.stores:
+        for store in again.written:
             assert not list(again.stores[store].replay(again.plane.find_checkpoint(store)))
         return again
 

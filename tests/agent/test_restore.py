@@ -51,9 +51,7 @@ def history(tmp_path: Path) -> History:
 
 
 def _append(history: History, count: int) -> None:
-    for _ in range(count):
-        end = history.plane.find_bounds(IDS[0], 0).end
-        history.commit([ExtentAppended(IDS[0], 0, end, end, [1, 2, 3], 0, 5, 0)])
+    history.append(IDS[0], count)
 
 
 def _damage(path: Path) -> None:

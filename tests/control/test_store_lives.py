@@ -88,12 +88,14 @@ def test_a_fenced_store_comes_back_only_in_another_life(log: ControlPlane, apply
 
 
 def test_a_rebuilt_store_is_empty(log: ControlPlane, apply: Apply) -> None:
-    """Whatever it had before: segments, places, a generation. Its partition begins where the log does."""
-    apply(published(log, 2, segment(0, 20), mcco=20, mxfo=20))
+    """Whatever it had before: segments, places, a generation, frames. Its partition begins where the log does."""
+    apply(published(log, 2, segment(0, 20), mcco=20, mxfo=20), stores=(1, 2))
+    assert log.find_checkpoint(2) is not None
     apply(LogStartMoved(TOPIC, 0, 15))
     apply(StoreLeft(2, ()))
     apply(StoreRebuilt(2, 2))
     assert log.list_files(2) == set()
+    assert log.find_checkpoint(2) is None
     assert (log.find_oldest_journal(2), log.find_oldest_journal(1)) == (None, 1)
     assert raw_held(log) == [(15, 30), (0, 10)]
     assert log.find_removal(TOPIC, 0).replicas[1].generation == 0

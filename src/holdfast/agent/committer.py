@@ -67,10 +67,7 @@ class Committer:
         """Apply the frames that the control plane has not seen and return how many there were."""
         for store in self._stores.by_number:
             self._plane.add_store(store)
-        joining = self._find_stores(StorePhase.JOINING)
         replayed = Recovery(self._plane, dict(self._stores.by_number)).run()
-        # They were not replayed, so nobody knows what they have of the last frames.
-        self._plane.drop_stores(sorted(joining | self._find_stores(StorePhase.JOINING)))
         self._next_frame = self._plane.find_applied() + 1
         self._read_stores()
         self._topics = KnownTopics.of(self._plane.list_topics())

@@ -142,7 +142,8 @@ class ReplicaApplier:
             self._recompute(key, change.at_ms, regroup=True)
 
     def _rebuild(self, change: StoreRebuilt) -> None:
-        put_store(self._state, self._get_store(change.store).rebuilt(change.incarnation))
+        kept = self._get_store(change.store).rebuilt(change.incarnation)
+        self._state.stores[change.store] = StoreRow(kept=kept)
         for key, _, _ in _on_store(self._state, change.store):
             self._enter_group(key, change.store)
             self._recompute(key, NO_TIME, regroup=True)

@@ -170,7 +170,7 @@ class ControlPlane(Protocol):
         ...
 
     def find_checkpoint(self, store: int) -> Checkpoint | None:
-        """The last frame applied that lies on the store; None before the first."""
+        """The last frame applied that lies on the store; None before the first one of its life."""
         ...
 
     def list_topics(self) -> list[Topic]:

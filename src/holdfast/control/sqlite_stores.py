@@ -105,6 +105,9 @@ class StoreTable:
     def rebuild(self, change: StoreRebuilt) -> None:
         """Its next life: empty, and a member at once."""
         self._rows.put_store(self._rows.get_store(change.store).rebuilt(change.incarnation))
+        self._writer.execute(
+            "UPDATE stores SET frame = 0, journal = NULL, position = NULL WHERE store = ?", (change.store,)
+        )
         for place, _, start, end in self._rows.on_store(change.store):
             self._enter_group(place, change.store, start, end)
             self._rows.recompute(place, NO_TIME, regroup=True)
