@@ -201,6 +201,35 @@ def test_a_joining_store_that_is_lost_keeps_what_it_had(log: ControlPlane, apply
     assert raw_held(log) == [(30, None), (20, None)]
 
 
+def test_what_came_after_a_hole_is_copied_again(log: ControlPlane, apply: Apply) -> None:
+    """Nobody is told that it lies there: who copies what is missing would leave it out, and never come to an end."""
+    apply(extent(30, 1, 2), lost=(2,))
+    leave(log, apply)
+    apply(StoreJoining(2, 1))
+    apply(extent(40, 1, 2), stores=(1, 2))
+    assert on_second(log) == [0, 10, 20, 40]
+    apply(extent(50, 1, 2), lost=(2,))
+    leave(log, apply)
+    assert on_second(log) == [0, 10, 20]
+    apply(StoreJoining(2, 1))
+    apply(extent(60, 1, 2), stores=(1, 2))
+    assert on_second(log) == [0, 10, 20, 60]
+    apply(carried(log, 2, 39))
+    assert on_second(log) == [0, 10, 20, 30, 60]
+    apply(carried(log, 2, 49, 59))
+    apply(StoreJoined(2))
+    assert on_second(log) == [0, 10, 20, 30, 40, 50, 60]
+    assert (log.find_oldest_journal(2), log.find_carried(2)) == (2, {CARRIED})
+    apply(published(log, 2, segment(0, 40)))
+    assert on_second(log) == [40, 50, 60], "segments hold the rest"
+
+
+def on_second(plane: ControlPlane) -> list[int]:
+    """The extents that have a place on store 2, by their first offset."""
+    _, extents = plane.find_extents(TOPIC, 0, 0, 1 << 30)
+    return [each.first for each in extents if 2 in each.places]
+
+
 def test_a_replay_finds_what_the_joining_store_held(log: ControlPlane, apply: Apply) -> None:
     """The same frames, of which none says what was lost before the last one does."""
     apply(extent(30, 1, 2))

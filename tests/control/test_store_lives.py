@@ -80,6 +80,9 @@ def test_a_fenced_store_comes_back_only_in_another_life(log: ControlPlane, apply
     apply(StoreLeft(2, ()))
     log.drop_stores([2])
     assert phases(log)[2] is FENCED, "it cannot leave any more"
+    _, extents = log.find_extents(TOPIC, 0, 0, 1 << 30)
+    assert all(set(each.places) == {1} for each in extents)
+    assert log.find_size(TOPIC, 0, 2) == 0
     apply(StoreRebuilt(2, 2))
     assert phases(log)[2] is JOINING
     assert log.list_stores()[1].incarnation == 2

@@ -25,7 +25,7 @@ from holdfast.control.plane import (
     Topic,
 )
 from holdfast.control.replicas import PartitionRemoval, Segment, StorePhase, StoreState
-from holdfast.errors import CommitRefused, NotLeaderOrFollower
+from holdfast.errors import CommitRefused, NotLeaderOrFollower, UnknownTopicOrPartition
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store.durable import write_file
@@ -153,8 +153,9 @@ class MemoryControlPlane:
 
     def find_size(self, topic_id: UUID, partition: int, store: int) -> int:
         """Bytes of the pieces on the store that reach to the log start."""
-        row = self._state.partitions.get((topic_id, partition))
-        if row is None or store not in row.replicas:
+        try:
+            row = memory_log.get_served(self._state, topic_id, partition, store)
+        except (UnknownTopicOrPartition, NotLeaderOrFollower):
             return 0
         return sum(piece.length_bytes for piece in memory_log.kept_from(row, store, row.start))
 
@@ -182,7 +183,7 @@ class MemoryControlPlane:
         row = memory_log.get_served(state, topic_id, partition, store)
         pieces = memory_log.kept_from(row, store, offset)
         found = next((piece for piece in pieces if piece.max_timestamp >= timestamp_ms), None)
-        return memory_log.with_outcome(state, found) if isinstance(found, Extent) else found
+        return memory_log.show(state, row, found) if isinstance(found, Extent) else found
 
     def find_extent_of_max_time(
         self, topic_id: UUID, partition: int, store: int, offset: int
@@ -193,7 +194,7 @@ class MemoryControlPlane:
         # Of equals, max() takes the first.
         pieces = memory_log.kept_from(row, store, offset)
         found = max(pieces, key=lambda piece: piece.max_timestamp, default=None)
-        return memory_log.with_outcome(state, found) if isinstance(found, Extent) else found
+        return memory_log.show(state, row, found) if isinstance(found, Extent) else found
 
     def find_segments(self, topic_id: UUID, partition: int, store: int, offset: int = 0) -> list[Segment]:
         """The segments of a partition on a store."""

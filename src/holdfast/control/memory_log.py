@@ -38,7 +38,7 @@ def find_extents(state: State, row: PartitionRow, offset: int, bytes_max: int) -
     found: list[Extent] = []
     if row.start <= offset < row.end:
         for extent in extents_from(row, offset):
-            found.append(with_outcome(state, extent))
+            found.append(show(state, row, extent))
             bytes_max -= extent.length_bytes
             if bytes_max <= 0 or len(found) == EXTENTS_PER_PLAN_MAX:
                 break
@@ -56,7 +56,7 @@ def find_pieces(
     for piece in pieces_from(row, store, offset):
         if piece.end > held:
             break
-        found.append(piece if isinstance(piece, Segment) else with_outcome(state, piece))
+        found.append(piece if isinstance(piece, Segment) else show(state, row, piece))
         if len(found) == EXTENTS_PER_PLAN_MAX:
             break
         if isinstance(piece, Segment) and (piece.first < offset or piece.length_bytes == 0):
@@ -107,9 +107,8 @@ def files_of_extents(state: State, store: int) -> set[int]:
     return {
         extent.places[store].journal
         for row in state.partitions.values()
-        if store in row.replicas and state.phase(store) is not StorePhase.FENCED
-        for extent in extents_from(row, max(row.start, row.replicas[store].settled_to))
-        if store in extent.places
+        for extent in extents_from(row, row.start)
+        if store in extent.places and _counts(state, row, extent, store)
     }
 
 
@@ -135,7 +134,17 @@ def extents_from(row: PartitionRow, offset: int) -> Iterator[Extent]:
     return (extent for extent in row.extents if extent.last >= offset)
 
 
-def with_outcome(state: State, extent: Extent) -> Extent:
-    """The extent with what became of its instance."""
+def show(state: State, row: PartitionRow, extent: Extent) -> Extent:
+    """The extent with what became of its instance, and with the places that count."""
     instance = state.instances.get(extent.instance)
-    return extent if instance is None else replace(extent, outcome=instance.outcome)
+    return replace(
+        extent,
+        places={store: place for store, place in extent.places.items() if _counts(state, row, extent, store)},
+        outcome=None if instance is None else instance.outcome,
+    )
+
+
+def _counts(state: State, row: PartitionRow, extent: Extent, store: int) -> bool:
+    if store not in row.replicas or state.phase(store) is StorePhase.FENCED:
+        return False
+    return row.replicas[store].has(extent.first, extent.last)

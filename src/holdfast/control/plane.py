@@ -52,7 +52,10 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Offsets first..last of a partition lie at these places, by store, as whole batches."""
+    """Offsets first..last of a partition lie at these places, by store, as whole batches.
+
+    A store is not named if it has no replica, is fenced, has settled the extent, or lacks something below it.
+    """
 
     first: int
     last: int
@@ -189,7 +192,7 @@ class ControlPlane(Protocol):
         ...
 
     def find_size(self, topic_id: UUID, partition: int, store: int) -> int:
-        """Bytes of the partition on the store, the piece that holds the log start included; 0 if it has none."""
+        """Bytes of the partition on the store, the piece that holds the log start included; 0 if it serves none."""
         ...
 
     def find_extents(

@@ -118,6 +118,17 @@ class KeptReplica:
         held_to = max(self.held_to, start)
         return end if self.joined_from is not None and held_to >= self.joined_from else held_to
 
+    def has(self, first: int, last: int) -> bool:
+        """Whether an extent's place on the store counts.
+
+        Not if it is settled: then segments hold it, and the journal may be gone. Not in the hole of a replica that
+        lacks something: such a place is of an earlier life, or of an earlier attempt to join.
+        """
+        if last < self.settled_to:
+            return False
+        is_below_hole = self.held_to is None or last < self.held_to
+        return is_below_hole or (self.joined_from is not None and first >= self.joined_from)
+
     def left(self, held_to: int) -> "KeptReplica":
         """It is given no more frames, and holds what lies below; its segments in any case."""
         return replace(self, held_to=max(held_to, self.settled_to), joined_from=None)

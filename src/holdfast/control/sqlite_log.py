@@ -2,14 +2,15 @@
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds
-from holdfast.control.replicas import Grant, Segment, StorePhase
-from holdfast.control.sqlite_replicas import PHASES, REPLICA_COLUMNS, read_replica
+from holdfast.control.replica_rules import KeptReplica
+from holdfast.control.replicas import Grant, Segment
+from holdfast.control.sqlite_replicas import IS_MEMBER
 from holdfast.control.sqlite_spans import SpanReader
 from holdfast.control.sqlite_transactions import FIRST_OPEN, OUTCOMES
 from holdfast.errors import NotLeaderOrFollower, UnknownTopicOrPartition
@@ -31,13 +32,8 @@ _SEGMENT_COLUMNS = (
 _SEGMENTS = "segments WHERE topic = ? AND partition = ? AND store = ? AND end_offset > ?"
 
 
-class _Replica(NamedTuple):
-    """What must be known of a replica to read from it."""
-
-    settled_to: int
-    held: int
-    trimmed_to: int
-    """Below, extents may be missing, which spans do not know."""
+Members = Mapping[int, KeptReplica]
+"""The replicas of a partition whose stores are not fenced, by store; without what says how clean they are."""
 
 
 class LogReader:
@@ -63,7 +59,8 @@ class LogReader:
             if not bounds.start <= offset < bounds.end:
                 return bounds, []
             plan = _Plan[Extent](bytes_max)
-            for extent in self._extents_from(topic_id, partition, offset):
+            members = self._find_members(topic_id, partition)
+            for extent in self._extents_from(topic_id, partition, offset, members):
                 if plan.add(extent, extent.length_bytes):
                     break
             return bounds, plan.pieces
@@ -74,7 +71,8 @@ class LogReader:
         """Bounds, segments and extents from `offset` on, in one snapshot."""
         with self._snapshot():
             bounds = self.find_bounds(topic_id, partition)
-            replica = self._get_replica(topic_id, partition, store, bounds)
+            members = self._find_members(topic_id, partition)
+            replica = self._get_replica(topic_id, partition, store, members)
             if not bounds.start <= offset < bounds.end:
                 return bounds, []
             plan = _Plan[Segment | Extent](bytes_max)
@@ -82,8 +80,9 @@ class LogReader:
                 counts = segment.first >= offset and segment.length_bytes > 0
                 if plan.add(segment, segment.length_bytes if counts else None):
                     return bounds, plan.pieces
-            for extent in self._extents_from(topic_id, partition, max(offset, replica.settled_to)):
-                if extent.last >= replica.held or plan.add(extent, extent.length_bytes):
+            held = replica.held(bounds.start, bounds.end)
+            for extent in self._extents_from(topic_id, partition, max(offset, replica.settled_to), members):
+                if extent.last >= held or plan.add(extent, extent.length_bytes):
                     break
             return bounds, plan.pieces
 
@@ -96,7 +95,8 @@ class LogReader:
         with self._snapshot() as reader:
             try:
                 bounds = self.find_bounds(topic_id, partition)
-                replica = self._get_replica(topic_id, partition, store, bounds, serves=False)
+                members = self._find_members(topic_id, partition)
+                replica = self._get_replica(topic_id, partition, store, members)
             except (UnknownTopicOrPartition, NotLeaderOrFollower):
                 return 0
             in_segments: int = reader.execute(
@@ -111,12 +111,13 @@ class LogReader:
         """The first piece that holds a record at or after the time."""
         with self._snapshot():
             bounds = self.find_bounds(topic_id, partition)
-            replica = self._get_replica(topic_id, partition, store, bounds)
+            members = self._find_members(topic_id, partition)
+            replica = self._get_replica(topic_id, partition, store, members)
             found = self._find_segment(topic_id, partition, store, offset, timestamp_ms)
             if found is not None:
                 return found
             last = self._spans(topic_id, partition, bounds, replica, offset).find_first(timestamp_ms)
-            return None if last is None else self._get_extent(topic_id, partition, last)
+            return None if last is None else next(self._extents_from(topic_id, partition, last, members))
 
     def find_extent_of_max_time(
         self, topic_id: UUID, partition: int, store: int, offset: int
@@ -124,7 +125,8 @@ class LogReader:
         """The first piece that holds the greatest timestamp."""
         with self._snapshot() as reader:
             bounds = self.find_bounds(topic_id, partition)
-            replica = self._get_replica(topic_id, partition, store, bounds)
+            members = self._find_members(topic_id, partition)
+            replica = self._get_replica(topic_id, partition, store, members)
             spans = self._spans(topic_id, partition, bounds, replica, offset)
             in_segments: int | None = reader.execute(
                 f"SELECT max(max_timestamp) FROM {_SEGMENTS}",  # noqa: S608 (a constant)
@@ -134,38 +136,36 @@ class LogReader:
             if in_segments is not None and (above is None or in_segments >= above):
                 return self._find_segment(topic_id, partition, store, offset, in_segments)
             last = None if above is None else spans.find_first(above)
-            return None if last is None else self._get_extent(topic_id, partition, last)
+            return None if last is None else next(self._extents_from(topic_id, partition, last, members))
 
     def _key(self, topic_id: UUID, partition: int) -> tuple[int | None, int]:
         return self._topic_rows.get(topic_id), partition
 
-    def _get_replica(
-        self, topic_id: UUID, partition: int, store: int, bounds: LogBounds, *, serves: bool = True
-    ) -> _Replica:
-        row = (
-            self._connect()
-            .execute(
-                f"SELECT phase, trimmed_to, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
-                " JOIN removals USING (topic, partition) WHERE topic = ? AND partition = ? AND store = ?",
-                (*self._key(topic_id, partition), store),
-            )
-            .fetchone()
+    def _find_members(self, topic_id: UUID, partition: int) -> Members:
+        rows = self._connect().execute(
+            "SELECT store, settled_to, held_to, joined_from FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
+            f" WHERE topic = ? AND partition = ? AND {IS_MEMBER}",
+            self._key(topic_id, partition),
         )
-        if row is None or (serves and row[0] == PHASES.index(StorePhase.FENCED)):
-            raise NotLeaderOrFollower(f"store {store} does not serve partition {partition} of {topic_id}")
-        replica = read_replica(row[2:])
-        return _Replica(replica.settled_to, replica.held(bounds.start, bounds.end), row[1])
+        return {
+            store: KeptReplica(settled_to=settled_to, held_to=held_to, joined_from=joined_from)
+            for store, settled_to, held_to, joined_from in rows
+        }
 
-    def _extents_from(self, topic_id: UUID, partition: int, offset: int) -> Iterator[Extent]:
+    def _get_replica(self, topic_id: UUID, partition: int, store: int, members: Members) -> KeptReplica:
+        if store not in members:
+            raise NotLeaderOrFollower(f"store {store} does not serve partition {partition} of {topic_id}")
+        return members[store]
+
+    def _extents_from(
+        self, topic_id: UUID, partition: int, offset: int, members: Members
+    ) -> Iterator[Extent]:
         rows = self._connect().execute(
             f"SELECT {_EXTENT_COLUMNS} FROM {_EXTENTS}"  # noqa: S608 (a constant)
             " WHERE topic = ? AND partition = ? AND last_offset >= ? ORDER BY last_offset LIMIT ?",
             (*self._key(topic_id, partition), offset, EXTENTS_PER_PLAN_MAX),
         )
-        return map(_extent, rows)
-
-    def _get_extent(self, topic_id: UUID, partition: int, last: int) -> Extent:
-        return next(self._extents_from(topic_id, partition, last))
+        return (_extent(row, members) for row in rows)
 
     def _segments_from(self, topic_id: UUID, partition: int, store: int, offset: int) -> Iterator[Segment]:
         rows = self._connect().execute(
@@ -190,10 +190,17 @@ class LogReader:
         return row and _segment(row)
 
     def _spans(
-        self, topic_id: UUID, partition: int, bounds: LogBounds, replica: _Replica, offset: int
+        self, topic_id: UUID, partition: int, bounds: LogBounds, replica: KeptReplica, offset: int
     ) -> SpanReader:
-        start = max(offset, bounds.start, replica.settled_to, replica.trimmed_to)
-        return SpanReader(self._connect(), *self._key(topic_id, partition), start=start, end=bounds.end)
+        key = self._key(topic_id, partition)
+        # Below, extents may be missing, of which spans know nothing.
+        trimmed_to: int = (
+            self._connect()
+            .execute("SELECT trimmed_to FROM removals WHERE topic = ? AND partition = ?", key)
+            .fetchone()[0]
+        )
+        start = max(offset, bounds.start, replica.settled_to, trimmed_to)
+        return SpanReader(self._connect(), *key, start=start, end=bounds.end)
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -236,20 +243,16 @@ def read_bounds(connection: sqlite3.Connection, topic: int | None, partition: in
     return LogBounds(start=start, end=end, last_stable=last_stable, leader_epoch=leader_epoch)
 
 
-def decode_places(column: bytes) -> dict[int, Place]:
-    """The column `places` by store."""
-    return {
-        store: Place(journal=journal, position=position)
-        for store, journal, position in PLACE.iter_unpack(column)
-    }
-
-
-def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None]) -> Extent:
+def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None], members: Members) -> Extent:
     first, last, places, length_bytes, max_timestamp, instance, outcome = row
     return Extent(
         first=first,
         last=last,
-        places=decode_places(places),
+        places={
+            store: Place(journal=journal, position=position)
+            for store, journal, position in PLACE.iter_unpack(places)
+            if store in members and members[store].has(first, last)
+        },
         length_bytes=length_bytes,
         max_timestamp=max_timestamp,
         instance=NO_INSTANCE if instance is None else instance,

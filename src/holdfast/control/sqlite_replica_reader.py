@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, StoreState
-from holdfast.control.sqlite_log import decode_places, read_bounds
+from holdfast.control.sqlite_log import PLACE, read_bounds
 from holdfast.control.sqlite_replicas import (
     GROUP_COLUMNS,
     IS_MEMBER,
@@ -17,6 +17,16 @@ from holdfast.control.sqlite_replicas import (
 from holdfast.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from holdfast.store.replica_changes import HeldTo
 from holdfast.store.store import CARRIED, Checkpoint, Place
+
+# As `KeptReplica.has` says; nothing of a fenced store is in use.
+_IN_USE = (
+    "SELECT places FROM replicas CROSS JOIN partitions USING (topic, partition) LEFT JOIN stores USING (store)"  # noqa: S608
+    " CROSS JOIN extents USING (topic, partition)"
+    f" WHERE store = ? AND {IS_MEMBER} AND last_offset >= max(settled_to, log_start)"
+    " AND (held_to IS NULL OR last_offset < held_to OR first_offset >= joined_from)"
+)
+_CARRIED_BYTES = 5
+"""So many bytes of a place, from the store on, are the same for all carried files and no journal."""
 
 
 class ReplicaReader:
@@ -114,9 +124,15 @@ class ReplicaReader:
     def find_oldest_journal(self, store: int) -> int | None:
         """The lowest number of a journal in use, else of a carried file."""
         lowest: int | None = None
-        for topic, partition, offset in self._unsettled(store):
+        for key in (
+            self._connect()
+            .execute("SELECT topic, partition FROM replicas WHERE store = ?", (store,))
+            .fetchall()
+        ):
             # Journals follow each other as offsets do; what is carried may lie before them.
-            for number in self._files(store, topic, partition, offset):
+            for number in self._list_files_in_use(
+                store, "AND topic = ? AND partition = ? ORDER BY last_offset", *key
+            ):
                 lowest = number if lowest is None else min(lowest, number)
                 if number < CARRIED:
                     break
@@ -124,37 +140,18 @@ class ReplicaReader:
 
     def find_carried(self, store: int) -> set[int]:
         """The carried files in use."""
-        return {
-            number
-            for topic, partition, offset in self._unsettled(store)
-            for number in self._files(store, topic, partition, offset)
-            if number >= CARRIED
-        }
+        # Most extents lie in journals: SQLite passes those over, and alone looks at millions.
+        carried = PLACE.pack(store, CARRIED, 0)[:_CARRIED_BYTES]
+        files = self._list_files_in_use(store, "AND instr(places, ?) > 0", carried)
+        return {number for number in files if number >= CARRIED}
 
-    def _unsettled(self, store: int) -> list[tuple[int, int, int]]:
-        """(topic, partition, offset) from which on a store's extents are in use."""
-        return (
-            self._connect()
-            .execute(
-                "SELECT topic, partition, max(settled_to, log_start)"  # noqa: S608 (a constant)
-                " FROM replicas CROSS JOIN partitions USING (topic, partition) LEFT JOIN stores USING (store)"
-                f" WHERE store = ? AND {IS_MEMBER}",
-                (store,),
-            )
-            .fetchall()
-        )
-
-    def _files(self, store: int, topic: int, partition: int, offset: int) -> Iterator[int]:
-        """In which file each extent lies, in order."""
-        rows = self._connect().execute(
-            "SELECT places FROM extents WHERE topic = ? AND partition = ? AND last_offset >= ?"
-            " ORDER BY last_offset",
-            (topic, partition, offset),
-        )
+    def _list_files_in_use(self, store: int, condition: str, *arguments: object) -> Iterator[int]:
+        """In which file each extent lies whose place on the store counts."""
+        rows = self._connect().execute(f"{_IN_USE} {condition}", (store, *arguments))
         for (places,) in rows:
-            place = decode_places(places).get(store)
-            if place is not None:
-                yield place.journal
+            for number, journal, _ in PLACE.iter_unpack(places):
+                if number == store:
+                    yield journal
 
 
 def _manifest(

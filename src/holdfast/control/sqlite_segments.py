@@ -78,13 +78,8 @@ class SegmentTable:
             self._rows.put(place, change.store, replica.carried(bounds.start, extents))
 
     def drop(self, place: PlaceOf, store: int) -> None:
-        """All that a store had of a partition, its replica aside."""
+        """The segments that a store had of a partition. Where extents lay there counts no longer: `KeptReplica.has`."""
         self._writer.execute(f"DELETE FROM segments WHERE {_OF_REPLICA}", (*place, store))  # noqa: S608
-        self._writer.execute(
-            "UPDATE extents SET places = without_place(places, ?3)"
-            " WHERE topic = ?1 AND partition = ?2 AND lies_on(places, ?3)",
-            (*place, store),
-        )
 
     def _find_present(self, place: PlaceOf, store: int) -> dict[str, tuple[int, int]]:
         rows = self._writer.execute(
