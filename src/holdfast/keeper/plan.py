@@ -72,6 +72,18 @@ class Plan:
     mxfo: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a pass could clean up to `end`, and whether that is worth it."""
+
+    segments: list[Segment]
+    extents: tuple[Extent, ...]
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_due: bool
+
+
 def plan(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
     """The rewrite that is due now of a replica that lacks nothing, if one is."""
     if not view.compacts:
@@ -113,7 +125,7 @@ def settleable(view: ReplicaView) -> tuple[Extent, ...]:
 def settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
     """Bring decided extents into segments, if they are many or have waited long."""
     extents = settleable(view)
-    if not extents or not _is_settle_due(view, extents, limits):
+    if not extents or not is_settle_due(view, extents, limits):
         return None
     end = extents[-1].last + 1
     merged = _small_tail(view, sum(_sizes(extents)), limits)
@@ -134,7 +146,8 @@ def settle(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
     )
 
 
-def _is_settle_due(view: ReplicaView, extents: tuple[Extent, ...], limits: KeeperLimits) -> bool:
+def is_settle_due(view: ReplicaView, extents: tuple[Extent, ...], limits: KeeperLimits) -> bool:
+    """Whether decided extents are worth a segment, or have waited long enough."""
     place = extents[0].places.get(view.store)
     return (
         view.manifest.joined_from is not None
@@ -144,30 +157,46 @@ def _is_settle_due(view: ReplicaView, extents: tuple[Extent, ...], limits: Keepe
     )
 
 
-def _compact(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
-    allowed = grant(view)
-    first_dirty = view.manifest.cleaned.mcco
-    if isinstance(first_dirty, Unreported):
-        return None
+def measure(view: ReplicaView, first_dirty: int) -> Measured:
+    """What a pass from `first_dirty` on could clean now, and whether it is worth it."""
     segments, extents = _cleanable(view, first_dirty)
     end = extents[-1].last + 1 if extents else segments[-1].end if segments else first_dirty
-    clean = sum(segment.length_bytes for segment in segments if segment.end <= first_dirty)
+    clean_bytes = sum(segment.length_bytes for segment in segments if segment.end <= first_dirty)
     # What was aborted is dirty, too: it is to go.
     dirty: list[Segment | Extent] = [one for one in segments if one.end > first_dirty and one.records]
     dirty += extents
     dirty_bytes = sum(piece.length_bytes for piece in dirty)
     is_due = dirty_bytes > 0 and survival.is_due(
-        clean=clean,
+        clean=clean_bytes,
         dirty=dirty_bytes,
         oldest_dirty_ms=dirty[0].max_timestamp,
         now_ms=view.wall_ms,
         config=view.config,
     )
-    if not is_due and not any(0 <= segment.first_tombstone < allowed.tombstones_end for segment in segments):
+    return Measured(
+        segments=segments,
+        extents=extents,
+        end=end,
+        clean_bytes=clean_bytes,
+        dirty_bytes=dirty_bytes,
+        is_due=is_due,
+    )
+
+
+def _compact(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+    allowed = grant(view)
+    first_dirty = view.manifest.cleaned.mcco
+    if isinstance(first_dirty, Unreported):
+        return None
+    found = measure(view, first_dirty)
+    segments, end = found.segments, found.end
+    if not found.is_due and not any(
+        0 <= segment.first_tombstone < allowed.tombstones_end for segment in segments
+    ):
         return None
     pieces = [
         *segment_pieces(view.directory, segments, clean_to=first_dirty),
-        *_extent_pieces(view, extents),
+        *_extent_pieces(view, found.extents),
     ]
     return Plan(
         item=make_item(
