@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -26,10 +26,12 @@ GOOD = f"GET /ok HTTP/1.1\r\n{HOST}\r\n".encode()
 def serve(scenario: Callable[[int], Awaitable[None]]) -> None:
     """Run a scenario against a service with one good route and one that fails, and as many actions."""
 
-    async def ok() -> Response:
-        return Response(body=b"fine\n")
+    async def ok(query: Mapping[str, str]) -> Response:
+        return Response(
+            body=b"fine\n" + b"".join(b"%s=%s " % (*map(str.encode, each),) for each in query.items())
+        )
 
-    async def broken() -> Response:
+    async def broken(query: Mapping[str, str]) -> Response:
         raise RuntimeError("a bug")
 
     async def act(document: dict[str, Any]) -> Response:
@@ -68,6 +70,16 @@ def test_get() -> None:
         head, _, body = (await exchange(port, GOOD.replace(b"GET", b"HEAD"))).partition(b"\r\n\r\n")
         assert b"Content-Length: 5\r\n" in head
         assert body == b""
+
+    serve(scenario)
+
+
+def test_query() -> None:
+    """What stands behind the question mark is for the route, decoded; it is none of the path."""
+
+    async def scenario(port: int) -> None:
+        asked = GOOD.replace(b"/ok", b"/ok?topic=a%2Fb+c&empty=&topic=last")
+        assert (await exchange(port, asked)).endswith(b"fine\ntopic=last empty= ")
 
     serve(scenario)
 

@@ -22,7 +22,7 @@ from tests.process import HoldfastProcess
 SECONDS_MAX = 30.0
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
-SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"]*"\})? (\S+)')
+SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? (\S+)')
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,7 @@ def test_status(process: HoldfastProcess) -> None:
         "pid": process.pid,
         "data": str(process.data.resolve()),
         "nodes": [{"id": 1, "address": process.bootstrap, "in_sync": True}],
+        "keeper": {"rewrites": 0, "refused": 0, "last_round_seconds_ago": None},
         "topics": 1,
         "partitions": 3,
         "log_start_sum": 0,
@@ -96,11 +97,15 @@ def test_status(process: HoldfastProcess) -> None:
     }
     assert {name: found[name] for name in told} == told
     assert found["last_frame"] >= 3
+    (store,) = found["stores"]
+    assert (store["store"], store["phase"], store["incarnation"]) == (1, "in sync", 1)
     assert 0 < found["uptime_seconds"] < 600
     assert 10 << 20 < found["resident_memory_bytes"] < 1 << 30
     by_address = status("--admin", address(process))
     assert by_address.returncode == 0
     assert "1 with 3 partitions" in by_address.stdout
+    assert "1 of 1 in sync" in by_address.stdout
+    assert "nothing was due yet" in by_address.stdout
 
 
 def test_metrics(process: HoldfastProcess) -> None:

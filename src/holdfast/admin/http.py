@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
 
 from holdfast.errors import UsageError
 
@@ -43,10 +44,12 @@ class _Head:
 
     method: str
     path: str
+    query: Mapping[str, str]
     headers: Mapping[str, str]
 
 
-Route = Callable[[], Awaitable[Response]]
+Route = Callable[[Mapping[str, str]], Awaitable[Response]]
+"""Answers a GET; it is given what stands behind the question mark, each name once."""
 Action = Callable[[dict[str, Any]], Awaitable[Response]]
 
 
@@ -153,7 +156,7 @@ class HttpService:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {served}")
         try:
             if not is_action:
-                return await self._routes[path]()
+                return await self._routes[path](head.query)
             document = await _read_document(reader, head.headers)
             limit.reschedule(asyncio.get_running_loop().time() + ACTION_SECONDS_MAX)
             return await self._actions[path](document)
@@ -207,7 +210,8 @@ def _parse(head: bytes) -> _Head:
         raise Refused(HTTPStatus.FORBIDDEN, "only for requests to a loopback address")
     if method not in {"GET", "HEAD", "POST"}:
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD and POST are served")
-    return _Head(method, target.partition("?")[0], headers)
+    path, _, query = target.partition("?")
+    return _Head(method, path, dict(parse_qsl(query, keep_blank_values=True)), headers)
 
 
 def _header(line: str) -> tuple[str, str]:

@@ -5,15 +5,16 @@ from importlib.metadata import version
 
 from kafka.protocol.api_key import ApiKey
 
-from holdfast.admin import process
+from holdfast.admin import compaction_metrics, process
 from holdfast.admin.prometheus import Family, counter, counters, gauge, histogram
 from holdfast.agent.agent import Agent
 from holdfast.agent.cluster import wall_clock_ms
+from holdfast.agent.replica_standing import Coordination
 
 _NAMES = {int(key): key.name for key in ApiKey}
 
 
-def families(agent: Agent) -> Iterator[Family]:
+def families(agent: Agent, coordination: Coordination) -> Iterator[Family]:
     """Everything that is told, read at this moment."""
     yield gauge("holdfast_build_info", "The version that runs.", 1, (("version", version("holdfast")),))
     yield from _clients(agent)
@@ -25,6 +26,8 @@ def families(agent: Agent) -> Iterator[Family]:
     topics = agent.catalog.all()
     yield gauge("holdfast_topics", "Topics.", len(topics))
     yield gauge("holdfast_partitions", "Partitions.", sum(len(topic.partitions) for topic in topics))
+    yield from compaction_metrics.families(coordination)
+    yield from _keepers(agent)
     yield from process.families()
 
 
@@ -112,6 +115,18 @@ def _transactions(agent: Agent) -> Iterator[Family]:
         "holdfast_transactions_timed_out_total",
         "Transactions ended by their timeout, empty ones included.",
         agent.transactions.timeouts,
+    )
+
+
+def _keepers(agent: Agent) -> Iterator[Family]:
+    activity = agent.cluster.desk.activity
+    yield counter(
+        "holdfast_keeper_rewrites_total", "Rewrites by keepers that took effect.", activity.published
+    )
+    yield counter(
+        "holdfast_keeper_rewrites_refused_total",
+        "Rewrites that came too late: something else had changed meanwhile.",
+        activity.refused,
     )
 
 

@@ -48,6 +48,12 @@ def gauge(name: str, about: str, value: Number, labels: Labels = ()) -> Family:
     return Family(name=name, kind="gauge", about=about, samples=[Sample(value=value, labels=labels)])
 
 
+def gauges(name: str, about: str, values: Iterable[tuple[Labels, Number]]) -> Family:
+    """Values that rise and fall, told apart by labels."""
+    samples = [Sample(value=value, labels=labels) for labels, value in values]
+    return Family(name=name, kind="gauge", about=about, samples=samples)
+
+
 def histogram(
     name: str, about: str, *, bounds: Sequence[float], counts: Sequence[int], total: float
 ) -> Family:

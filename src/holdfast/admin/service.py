@@ -4,13 +4,14 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from holdfast.admin import metrics, prometheus
+from holdfast.admin import compaction_metrics, metrics, prometheus
 from holdfast.admin.client import ADDRESS_FILE
+from holdfast.admin.compaction import describe_compaction
 from holdfast.admin.http import HttpService, Response, Route, json_response
 from holdfast.admin.keeper_desk import ask_desk
 from holdfast.admin.leaders import move_leaders
@@ -28,17 +29,19 @@ ATTEMPTS_MAX = 3
 async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[None]:
     """Serves what is listed below; DATA/admin.json says where, for as long as it does."""
 
-    async def get_status() -> Response:
+    async def get_status(query: Mapping[str, str]) -> Response:
         return json_response(await asyncio.to_thread(_read_status, agent))
 
-    async def get_metrics() -> Response:
-        page = prometheus.render(metrics.families(agent))
+    async def get_metrics(query: Mapping[str, str]) -> Response:
+        coordination = await asyncio.to_thread(compaction_metrics.read, agent)
+        page = prometheus.render(metrics.families(agent, coordination))
         return Response(content_type=prometheus.CONTENT_TYPE, body=page)
 
     routes: dict[str, Route] = {
         "/status": get_status,
         "/metrics": get_metrics,
         "/stores": partial(list_stores, agent),
+        "/compaction": partial(describe_compaction, agent),
     }
     actions = {
         "/leaders": partial(move_leaders, agent),

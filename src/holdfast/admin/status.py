@@ -6,6 +6,7 @@ from importlib.metadata import version
 from holdfast.admin import process
 from holdfast.agent.agent import Agent
 from holdfast.agent.cluster import wall_clock_ms
+from holdfast.keeper import messages
 
 
 def status(agent: Agent) -> dict[str, object]:
@@ -27,6 +28,8 @@ def status(agent: Agent) -> dict[str, object]:
             {"id": peer.node_id, "address": peer.address, "in_sync": peer.node_id in agent.catalog.in_sync}
             for peer in agent.peers
         ],
+        "stores": [messages.plain(each) for each in agent.cluster.coordination.read_stores()],
+        "keeper": _keeper(agent),
         "topics": len(topics),
         "partitions": len(bounds),
         "log_start_sum": sum(each.start for each in bounds),
@@ -35,6 +38,16 @@ def status(agent: Agent) -> dict[str, object]:
         "commit_queue": {"writes": agent.commits.queued_writes, "bytes": agent.commits.queued_bytes},
         "transactions": _transactions(agent),
         "connections": sum(len(peer.connections) for peer in agent.peers),
+    }
+
+
+def _keeper(agent: Agent) -> dict[str, object]:
+    activity = agent.cluster.desk.activity
+    ended_ms = activity.round_ended_ms
+    return {
+        "rewrites": activity.published,
+        "refused": activity.refused,
+        "last_round_seconds_ago": None if ended_ms is None else max(0, wall_clock_ms() - ended_ms) / 1000,
     }
 
 

@@ -1,7 +1,7 @@
 """Stores over HTTP: how they are, and what operators do to them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -11,7 +11,7 @@ from holdfast.agent.catalog import check_partition
 from holdfast.errors import HoldfastError, UnknownTopicOrPartition
 
 
-async def list_stores(agent: Agent) -> Response:
+async def list_stores(agent: Agent, query: Mapping[str, str]) -> Response:
     """All stores: phase, life, what they lack, and why one that is away stays so."""
     return json_response({"stores": await asyncio.to_thread(_describe, agent)})
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from holdfast.agent.catalog import Catalog, check_name
 from holdfast.agent.committer import Committed, Committer
+from holdfast.agent.coordination import CoordinationReader
 from holdfast.agent.counters import Counters
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.desk import Desk
@@ -100,6 +101,16 @@ class Cluster:
             grace_ms=self.grace.elapsed_ms,
             wall_ms=wall_clock_ms,
         )
+        self.coordination = CoordinationReader(
+            self.plane,
+            self.catalog,
+            self.transactions.standings,
+            limits=settings.keeper,
+            grace_ms=self.grace.elapsed_ms,
+            wall_ms=wall_clock_ms,
+            monotonic_ms=monotonic_ms,
+        )
+        self.coordination.read_stores()
         self.returning = Returning(
             self.plane,
             self.catalog,
@@ -202,6 +213,7 @@ class Cluster:
     def _committed(self, committed: Committed) -> None:
         if committed.topics_changed:
             self.catalog.refresh()
+            self.coordination.read_stores()
         if committed.opened:
             self.transactions.watch(committed.opened)
         self.waiters.wake(committed.appended)

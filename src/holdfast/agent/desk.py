@@ -64,6 +64,16 @@ class _Held:
     until: float
 
 
+@dataclass(slots=True)
+class KeeperActivity:
+    """What keepers have done since this process began."""
+
+    published: int = 0
+    refused: int = 0
+    round_ended_ms: int | None = None
+    """When a keeper that had something to do was done with it, by the wall clock."""
+
+
 class Desk:
     """Answers keepers. `questions` are its answers by name."""
 
@@ -88,6 +98,7 @@ class Desk:
         self._grace_ms = grace_ms
         self._wall_ms = wall_ms
         self._held: dict[int, _Held] = {}
+        self.activity = KeeperActivity()
         self.questions: Mapping[str, Answer] = {
             "stores": self._list_stores,
             "limits": self._find_limits,
@@ -160,6 +171,7 @@ class Desk:
         held = self._held.get(wanted.store)
         if held is not None and held.holder == wanted.holder:
             del self._held[wanted.store]
+            self.activity.round_ended_ms = self._wall_ms()
         return {}
 
     async def _list_views(self, document: dict[str, Any]) -> Views:
@@ -183,7 +195,12 @@ class Desk:
             mxfo=publication.mxfo,
             at_ms=self._grace_ms(),
         )
-        return await self._submit(change)
+        published = await self._submit(change)
+        if published.refused is None:
+            self.activity.published += 1
+        else:
+            self.activity.refused += 1
+        return published
 
     async def _publish_carried(self, document: dict[str, Any]) -> Published:
         publication = messages.convert(document, CarriedPublication)

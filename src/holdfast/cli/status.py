@@ -31,6 +31,8 @@ def _facts(found: dict[str, Any]) -> dict[str, object]:
         "version": found["version"],
         "cluster": found["cluster_id"],
         "nodes": ", ".join(map(_node, found["nodes"])),
+        "stores": _stores(found["stores"]),
+        "keeper": _keeper(found["keeper"]),
         "data": found["data"],
         "process": found["pid"],
         "up for": timedelta(seconds=round(found["uptime_seconds"])),
@@ -46,6 +48,26 @@ def _facts(found: dict[str, Any]) -> dict[str, object]:
 
 def _node(node: dict[str, Any]) -> str:
     return f"{node['id']} at {node['address']}{'' if node['in_sync'] else ' (not in sync)'}"
+
+
+def _stores(stores: list[dict[str, Any]]) -> str:
+    """How many are in each phase; those that are not in sync by name."""
+    by_phase: dict[str, list[int]] = {}
+    for each in stores:
+        by_phase.setdefault(each["phase"], []).append(each["store"])
+    in_sync = len(by_phase.pop("in sync", []))
+    others = (f"{', '.join(map(str, numbers))} {phase}" for phase, numbers in sorted(by_phase.items()))
+    return "; ".join([f"{in_sync} of {len(stores)} in sync", *others])
+
+
+def _keeper(keeper: dict[str, Any]) -> str:
+    ended = keeper["last_round_seconds_ago"]
+    if ended is None:
+        return "nothing was due yet"
+    done = present.count(keeper["rewrites"], "rewrite")
+    return (
+        f"{done}, {keeper['refused']:,} refused; the last round ended {timedelta(seconds=round(ended))} ago"
+    )
 
 
 def _transactions(found: dict[str, Any]) -> str:
