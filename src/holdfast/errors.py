@@ -16,6 +16,7 @@
     ├── DataDirectoryRefused           in use by another process, or of a newer format
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
+    │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
@@ -170,6 +171,12 @@ class ConnectionFailed(HoldfastError):
 
     kafka_code = 13
     retriable = True
+
+
+class NobodyToAsk(ConnectionFailed):
+    """The command is all about a running Holdfast, and none answers; apart from what it would have said."""
+
+    exit_code = 3
 
 
 class AdminRefused(HoldfastError):

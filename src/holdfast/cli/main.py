@@ -11,6 +11,7 @@ from holdfast.errors import HoldfastError, UsageError
 
 # Command → module that holds it, imported only when it is called: `holdfast up` must start fast.
 COMMANDS = {
+    "compaction": "Compaction: who waits for whom, and was everything forgotten by right.",
     "completion": "Print the completion script of a shell.",
     "consume": "Read records of a topic.",
     "group": "Consumer groups: list, describe, reset.",
