@@ -9,7 +9,7 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, is_hidden
 from holdfast.control.replicas import Segment
 from holdfast.errors import OffsetOutOfRange, StoreFailed
-from holdfast.records.batch import HEADER_BYTES, BatchView
+from holdfast.records.batch import HEADER_BYTES, MAGIC, BatchView
 from holdfast.records.control import filler_batch
 from holdfast.records.walk import walk, whole_bytes
 from holdfast.store.store import Place, Store
@@ -51,6 +51,39 @@ class _Wanted(NamedTuple):
     committed_only: bool
 
 
+@dataclass(slots=True)
+class _Gathered:
+    """What one read has found so far."""
+
+    bytes_left: int
+    position: int
+    """What lies below was asked for by nobody, or has been looked at."""
+    chunks: list[memoryview] = field(default_factory=list)
+    passed: int | None = None
+    """The last offset of a stretch that holds nothing for this reader."""
+
+    def take(self, chunk: memoryview) -> None:
+        self.chunks.append(chunk)
+        self.bytes_left -= len(chunk)
+
+    def fill(self, offset: int, leader_epoch: int) -> None:
+        """Let no reader take an answer without a record at `offset` or later for one that was cut short."""
+        if not self.chunks:
+            if self.passed is not None:
+                self._append_filler(offset, self.passed, leader_epoch)
+        elif len(self.chunks) == 1:
+            first = BatchView(self.chunks[0])
+            is_alone = first.size_bytes == len(self.chunks[0])
+            has_gaps = first.record_count <= first.last_offset_delta
+            # The records that are left of it may all lie below: to look into it would cost more than a filler.
+            if is_alone and has_gaps and first.base_offset < offset:
+                self._append_filler(first.last_offset, first.last_offset, leader_epoch)
+
+    def _append_filler(self, first: int, last: int, leader_epoch: int) -> None:
+        filler = filler_batch(base_offset=first, last_offset=last, leader_epoch=leader_epoch)
+        self.chunks.append(memoryview(filler))
+
+
 class PartitionReader:
     """Reads from the piece that holds an offset on: segments first, then extents in the journals.
 
@@ -87,42 +120,45 @@ class PartitionReader:
             return self._read_planned(wanted)
 
     def _read_planned(self, wanted: _Wanted) -> PartitionData:
-        key, offset, bytes_max = wanted.key, wanted.offset, wanted.bytes_max
-        bounds, pieces = self._plane.find_pieces(*key, self._store.number, offset, bytes_max)
-        if not bounds.start <= offset <= bounds.end:
-            raise OffsetOutOfRange(f"offset {offset} is outside of {bounds.start} to {bounds.end}")
-        if not pieces and offset < bounds.end:
-            raise StoreFailed(f"store {self._store.number} lacks offsets from {offset} on")
-        data = PartitionData(bounds=bounds)
-        passed = None
+        bounds, pieces = self._plane.find_pieces(
+            *wanted.key, self._store.number, wanted.offset, wanted.bytes_max
+        )
+        if not bounds.start <= wanted.offset <= bounds.end:
+            raise OffsetOutOfRange(f"offset {wanted.offset} is outside of {bounds.start} to {bounds.end}")
+        if not pieces and wanted.offset < bounds.end:
+            raise StoreFailed(f"store {self._store.number} lacks offsets from {wanted.offset} on")
+        gathered = _Gathered(wanted.bytes_max, wanted.offset)
         for piece in pieces:
-            if wanted.committed_only and isinstance(piece, Extent):
-                # The log may begin inside of an open transaction: then it is the offset that is too far.
-                if max(piece.first, offset) >= bounds.last_stable:
-                    break
-                if is_hidden(piece):
-                    passed = piece.last
-                    continue
-            source = self._source(piece)
-            skipped = self._find_batch(key, source, offset) if piece.first < offset else 0
-            if skipped == source.length_bytes:
-                passed = source.last
-                continue
-            need_one = wanted.at_least_one and not data.chunks
-            chunk = self._read_batches(source, skipped, bytes_max, need_one=need_one)
-            if not chunk:
+            # The log may begin inside of an open transaction: then it is the offset that is too far.
+            if wanted.committed_only and max(piece.first, wanted.offset) >= bounds.last_stable:
                 break
-            data.chunks.append(chunk)
-            bytes_max -= len(chunk)
-            if skipped + len(chunk) < source.length_bytes:
-                self._remember(key, source, chunk, skipped + len(chunk))
+            if wanted.committed_only and isinstance(piece, Extent) and is_hidden(piece):
+                gathered.passed = piece.last
+            elif not self._gather(piece, wanted, gathered):
                 break
-            if bytes_max <= 0:
-                break
-        if passed is not None and not data.chunks:
-            filler = filler_batch(base_offset=offset, last_offset=passed, leader_epoch=bounds.leader_epoch)
-            data.chunks.append(memoryview(filler))
-        return data
+            gathered.position = piece.end
+        gathered.fill(wanted.offset, bounds.leader_epoch)
+        return PartitionData(bounds=bounds, chunks=gathered.chunks)
+
+    def _gather(self, piece: Segment | Extent, wanted: _Wanted, gathered: _Gathered) -> bool:
+        """Read what fits of a piece, and say whether there is room for the next."""
+        source = self._source(piece)
+        # The first extent may begin before the last segment ends.
+        is_inside = piece.first < gathered.position
+        skipped = self._find_batch(wanted.key, source, gathered.position) if is_inside else 0
+        if skipped == source.length_bytes:
+            gathered.passed = source.last
+            return True
+        need_one = wanted.at_least_one and not gathered.chunks
+        chunk = self._read_batches(source, skipped, gathered.bytes_left, need_one=need_one)
+        if not chunk:
+            return False
+        gathered.take(chunk)
+        read_bytes = skipped + len(chunk)
+        if read_bytes < source.length_bytes:
+            self._remember(wanted.key, source, chunk, read_bytes)
+            return False
+        return gathered.bytes_left > 0
 
     def read_piece(self, piece: Segment | Extent, *, since_ms: int | None = None) -> Iterator[memoryview]:
         """All batches of a piece, in stretches of whole ones; with `since_ms` it may leave out older ones."""
@@ -155,13 +191,18 @@ class PartitionReader:
             # Headers alone tell: a batch that reaches out of the window is stepped over, not read.
             while position + HEADER_BYTES <= len(window):
                 batch = BatchView(window, position)
+                if batch.magic != MAGIC or batch.size_bytes < HEADER_BYTES:
+                    raise StoreFailed(f"{source} is damaged at byte {skipped + position}")
                 if batch.last_offset >= offset:
                     return skipped + position
-                position += max(batch.size_bytes, HEADER_BYTES)
-            skipped += max(position, HEADER_BYTES)
-        if source.file is None:
-            raise StoreFailed(f"offset {offset} is not in the extent that ends at {source.last}")
-        return source.length_bytes
+                position += batch.size_bytes
+            if position == 0:
+                break
+            skipped += position
+        # A segment may lack offsets, but what it says of its batches must lead to its end.
+        if source.file is None or skipped != source.length_bytes:
+            raise StoreFailed(f"offset {offset} is not in {source}, nor is it known to be gone")
+        return skipped
 
     def _read_batches(self, source: Source, skipped: int, bytes_max: int, *, need_one: bool) -> memoryview:
         """Whole batches after the first `skipped` bytes of the piece; none if the first is too large."""
