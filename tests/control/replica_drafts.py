@@ -98,8 +98,11 @@ class ReplicaPlanner:
 
     def leave(self, store: int, less: int) -> Change:
         """Perhaps it lacks something of a partition."""
-        held = [HeldTo(*key, max(self._end(key) - less, 0)) for key in self._on_store(store) if less]
-        return StoreLeft(store, tuple(held))
+        if less == 0 or self._store(store).phase is StorePhase.AWAY:
+            return StoreLeft(store, ())
+        return StoreLeft(
+            store, tuple(HeldTo(*key, max(self._end(key) - less, 0)) for key in self._on_store(store))
+        )
 
     def move(self, store: int, off_by: int) -> Change:
         """To the next phase on the way back; a store in sync leaves, or is fenced."""

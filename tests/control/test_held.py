@@ -110,6 +110,24 @@ def test_what_is_settled_is_held_whatever_a_frame_says(log: ControlPlane, apply:
     assert held(log) == [30, 10]
 
 
+def test_a_frame_cannot_say_that_a_store_holds_more(log: ControlPlane, apply: Apply) -> None:
+    """One that lacks something lacks it, whatever is said when it leaves."""
+    apply(StoreFenced(2))
+    apply(StoreRebuilt(2, 2))
+    apply(StoreLeft(2, (HeldTo(TOPIC, 0, 20),)))
+    assert held(log) == [0, 0]
+
+
+def test_what_was_guessed_of_a_store_away_gives_way_to_what_is_said(log: ControlPlane, apply: Apply) -> None:
+    """Its places may be unknown to a replay; a frame that came later knew them."""
+    apply(extent(30, 1, 2))
+    log.drop_stores([2])
+    apply(StoreLeft(2, None))
+    assert held(log) == [30, 10]
+    apply(StoreLeft(2, (HeldTo(TOPIC, 0, 40), HeldTo(TOPIC, 1, 5))))
+    assert held(log) == [40, 5]
+
+
 def test_a_reader_is_told_of_no_extent_that_is_copied_in_part(log: ControlPlane, apply: Apply) -> None:
     """A peer's segment may end in the middle of one."""
     apply(StoreFenced(2))

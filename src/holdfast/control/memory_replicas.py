@@ -119,8 +119,8 @@ class ReplicaApplier:
         else:
             said = {(topic_id, partition): held_to for topic_id, partition, held_to in change.held}
             for key, partition, replica in _on_store(state, change.store):
-                held = said.get(key, replica.held(partition.start, partition.end))
-                _put(state, key, change.store, replica.left(held))
+                left = replica.left_with(said.get(key), partition.start, partition.end, row.kept.phase)
+                _put(state, key, change.store, left)
         put_store(state, replace(row.kept, phase=StorePhase.AWAY))
 
     def _come(self, change: StoreJoining) -> None:

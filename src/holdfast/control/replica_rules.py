@@ -133,6 +133,17 @@ class KeptReplica:
         """It is given no more frames, and holds what lies below; its segments in any case."""
         return replace(self, held_to=max(held_to, self.settled_to), joined_from=None)
 
+    def left_with(self, said: int | None, start: int, end: int, phase: StorePhase) -> "KeptReplica":
+        """A frame says that it left, and perhaps what it holds: no more than was known.
+
+        Of a store that was away already it may say more: what was known then comes from where bytes lay, and a
+        replay may have fewer stores.
+        """
+        known = self.held(start, end)
+        if said is None:
+            return self.left(known)
+        return self.left(said if phase is StorePhase.AWAY else min(said, known))
+
     def came(self, end: int) -> "KeptReplica":
         """It is given every frame from here on."""
         return replace(self, joined_from=end)

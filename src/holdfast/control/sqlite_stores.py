@@ -72,13 +72,12 @@ class StoreTable:
         if change.held is None:
             self.lose([change.store], None)
         else:
+            said = {
+                (self._topics.find(topic_id), number): held_to for topic_id, number, held_to in change.held
+            }
             for place, replica, start, end in self._rows.on_store(change.store):
-                self._rows.put(place, change.store, replica.left(replica.held(start, end)))
-            for topic_id, partition, held_to in change.held:
-                topic = self._topics.find(topic_id)
-                held_less = None if topic is None else self._rows.find((topic, partition), change.store)
-                if topic is not None and held_less is not None:
-                    self._rows.put((topic, partition), change.store, held_less.left(held_to))
+                left = replica.left_with(said.get(place), start, end, store.phase)
+                self._rows.put(place, change.store, left)
         self._rows.put_store(replace(store, phase=StorePhase.AWAY))
 
     def come(self, change: StoreJoining) -> None:
