@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib import resources
 from pathlib import Path
 
@@ -34,7 +34,10 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def write_snapshot(source: Path, path: Path) -> int:
-    """Copy the file as it is at one moment; the last frame applied in the copy. Writers go on meanwhile."""
+    """Copy the file as it is at one moment; the last frame applied in the copy. Writers go on meanwhile.
+
+    What the copy contains is durable in the original too: see `_sync_log`.
+    """
     draft = path.with_suffix(".tmp")
     draft.unlink(missing_ok=True)
     try:
@@ -42,6 +45,7 @@ def write_snapshot(source: Path, path: Path) -> int:
             reader.execute("VACUUM INTO ?", (str(draft),))
         with closing(sqlite3.connect(f"file:{draft}?mode=ro", uri=True)) as copy:
             row = copy.execute("SELECT frame FROM applied").fetchone()
+        _sync_log(source)
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         draft.rename(path)
@@ -50,3 +54,13 @@ def write_snapshot(source: Path, path: Path) -> int:
         draft.unlink(missing_ok=True)
         raise StoreFailed(f"the control plane cannot be copied to {path}: {failure}") from failure
     return row[0] if row else 0
+
+
+def _sync_log(source: Path) -> None:
+    """Sync SQLite's write-ahead log, which its commits do not.
+
+    Journals are deleted because a snapshot covers them. A control plane that a power cut has taken back to before
+    the snapshot would look for them.
+    """
+    with suppress(FileNotFoundError), source.with_name(f"{source.name}-wal").open("rb") as log:
+        os.fsync(log.fileno())

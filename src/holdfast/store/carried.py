@@ -1,6 +1,7 @@
 """Carried files: batches that were copied out of a journal, so that the journal can go before they do."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -23,6 +24,20 @@ def carried_number(lease: int, serial: int) -> int:
     return CARRIED + lease * SERIALS_PER_LEASE + serial
 
 
+def lease_of_carried(number: int) -> int:
+    """The lease that a carried file was written under."""
+    return (number - CARRIED) // SERIALS_PER_LEASE
+
+
+def next_carried_number(directory: Path, lease: int) -> int:
+    """A number that no carried file of the lease has had.
+
+    Whoever holds a lease deletes none of its files, so those that are there tell which have been used.
+    """
+    used = [number for number in list_carried(directory) if lease_of_carried(number) == lease]
+    return used[-1] + 1 if used else carried_number(lease, 0)
+
+
 def carried_path(directory: Path, number: int) -> Path:
     """Where a carried file lies in the store's directory; its name leaves CARRIED out."""
     assert number >= CARRIED, number
@@ -40,6 +55,19 @@ def list_carried(directory: Path) -> list[int]:
     """The numbers of the carried files that are on disk, also of those that nobody names."""
     names = (path.stem for path in (directory / "carried").glob("*.carried"))
     return sorted(CARRIED + int(name) for name in names if name.isdecimal())
+
+
+def delete_carried(directory: Path, number: int) -> int:
+    """Delete a carried file of the store in `directory`, if it is there, and return the bytes freed."""
+    path = carried_path(directory, number)
+    try:
+        with suppress(FileNotFoundError):
+            size_bytes = path.stat().st_size
+            path.unlink()
+            return size_bytes
+    except OSError as failure:
+        raise StoreFailed(f"cannot delete {path}: {failure.strerror}") from failure
+    return 0
 
 
 class CarriedWriter:

@@ -93,6 +93,10 @@ class FaultyStore:
         """The wrapped store's next frame voids what the tail may hold."""
         self.wrapped.begin_anew()
 
+    def roll(self) -> None:
+        """The wrapped store's next frame begins a journal."""
+        self.wrapped.roll()
+
     def truncate_to(self, checkpoint: Checkpoint | None) -> None:
         """Truncate, unless nothing can be written."""
         self._fail_write()
@@ -156,6 +160,10 @@ class FaultyStore:
         """Delete, unless nothing can be written."""
         self._fail_write()
         return self.wrapped.keep_snapshots(count)
+
+    def forget_deleted(self) -> None:
+        """The wrapped store lets go."""
+        self.wrapped.forget_deleted()
 
     def probe(self) -> None:
         """Probe, unless nothing can be written."""

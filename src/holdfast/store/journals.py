@@ -3,6 +3,7 @@
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,6 +27,19 @@ def list_journals(directory: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
+def measure_journals(directory: Path) -> dict[int, int]:
+    """The sizes in bytes of all journals of the store in `directory`, by first frame, in order."""
+    sizes: dict[int, int] = {}
+    try:
+        for first_frame in list_journals(directory):
+            with suppress(FileNotFoundError):
+                path = directory / "journal" / journal.journal_name(first_frame)
+                sizes[first_frame] = path.stat().st_size
+    except OSError as failure:
+        raise StoreFailed(f"cannot look at the journals of {directory}: {failure.strerror}") from failure
+    return sizes
+
+
 class Journals:
     """Journal files below `directory`; see `docs/formats.md`. One thread at a time writes or replays."""
 
@@ -40,6 +54,8 @@ class Journals:
         self._tail: Place | None = None
         self._next = FIRST_FRAME
         self._tail_file: OpenFile | None = None
+        # Set by any thread, and looked at by the one that appends.
+        self._is_rolling = False
         try:
             make_directory(self._directory)
         except OSError as failure:
@@ -57,7 +73,8 @@ class Journals:
         """Write one frame durably: see `Store.append`."""
         body_bytes = sum(map(len, body))
         tail = self._tail
-        if tail is None or number != self._next or tail.position >= self._journal_bytes_max:
+        is_full = tail is not None and tail.position >= self._journal_bytes_max
+        if tail is None or number != self._next or is_full or self._is_rolling:
             tail = self._begin_journal(number)
         buffers = [journal.frame_head(number, body_bytes, len(footer)), *body, journal.frame_tail(footer)]
         try:
@@ -123,6 +140,10 @@ class Journals:
         self._tail = None
         self._tail_file = None
 
+    def roll(self) -> None:
+        """The next frame begins a new journal, though nothing is wrong with this one."""
+        self._is_rolling = True
+
     def close(self) -> None:
         """Let go of the tail; a write that hangs keeps its file."""
         self._tail_file = None
@@ -142,6 +163,7 @@ class Journals:
             cluster_id=self._identity.cluster_id,
         )
         self.begin_anew()
+        self._is_rolling = False
         try:
             # Journals from this number on can only hold frames that failed, or that nobody recorded. Left there, a
             # later one would make frames of this one void. The file of this name gets a successor, because a failed

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 from holdfast.errors import StoreFailed
-from holdfast.store.carried import carried_path, check_carried, list_carried
+from holdfast.store.carried import carried_path, check_carried, delete_carried, list_carried
 from holdfast.store.durable import make_directory
 from holdfast.store.identity import open_identity
 from holdfast.store.journal import Buffer
@@ -69,6 +68,10 @@ class LocalStore:
         """The next frame begins a new journal."""
         self._journals.begin_anew()
 
+    def roll(self) -> None:
+        """The next frame begins a new journal, for no other reason than that this one is to end."""
+        self._journals.roll()
+
     def truncate_to(self, checkpoint: Checkpoint | None) -> None:
         """Cut off what lies beyond the checkpoint."""
         self._journals.truncate_to(checkpoint)
@@ -89,15 +92,8 @@ class LocalStore:
         """Delete carried files."""
         freed_bytes = 0
         for number in numbers:
-            path = carried_path(self._directory, number)
-            try:
-                with suppress(FileNotFoundError):
-                    size_bytes = path.stat().st_size
-                    path.unlink()
-                    freed_bytes += size_bytes
-            except OSError as failure:
-                raise StoreFailed(f"cannot delete {path}: {failure.strerror}") from failure
-            self._files.forget(path)
+            freed_bytes += delete_carried(self._directory, number)
+            self._files.forget(carried_path(self._directory, number))
         return freed_bytes
 
     def list_files(self) -> set[str]:
@@ -135,6 +131,10 @@ class LocalStore:
     def keep_snapshots(self, count: int) -> int:
         """Delete all snapshots but the newest."""
         return self._snapshots.keep(count)
+
+    def forget_deleted(self) -> None:
+        """Close what somebody else has deleted."""
+        self._files.drop_deleted()
 
     def probe(self) -> None:
         """Write a few bytes durably and delete them."""

@@ -66,6 +66,11 @@ class OpenFiles:
         with self._lock:
             self._files.pop(path, None)
 
+    def drop_deleted(self) -> None:
+        """Let go of files that are deleted, so that their space comes back even if nobody opens another."""
+        with self._lock:
+            self._drop_deleted()
+
     def close(self) -> None:
         """Let go of all of them; those who read at this moment end in peace."""
         with self._lock:

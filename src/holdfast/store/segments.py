@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.errors import CorruptIndex, FormatTooNew, StoreFailed
 from holdfast.store.open_files import OpenFiles
@@ -17,6 +18,75 @@ logger = logging.getLogger(__name__)
 INDEX_CACHE_BYTES_MAX = 16 * 1024 * 1024
 
 _ON_DISK = re.compile(r"(\d{20}\.\d+-[0-9a-z]+)\.(log|index|tmp)")
+
+
+class SegmentFiles(NamedTuple):
+    """What lies below a store's folder of segments."""
+
+    files: set[str]
+    """Segments, also those that were never finished or only deleted by half."""
+    empty_folders: list[str]
+    """A crash left them behind."""
+
+
+def scan_segments(directory: Path) -> SegmentFiles:
+    """What there is on the store in `directory`; StoreFailed if that cannot be seen."""
+    root = directory / "segments"
+    found = SegmentFiles(set(), [])
+    for topic in _names(root):
+        partitions = _names(root / topic)
+        if not partitions and (root / topic).is_dir():
+            found.empty_folders.append(topic)
+        for partition in partitions:
+            names = _names(root / topic / partition)
+            if not names and (root / topic / partition).is_dir():
+                found.empty_folders.append(f"{topic}/{partition}")
+            segments = (match[1] for name in names if (match := _ON_DISK.fullmatch(name)))
+            found.files.update(f"{topic}/{partition}/{segment}.log" for segment in segments)
+    return found
+
+
+def delete_segment(directory: Path, file: str) -> int:
+    """Delete a segment of the store in `directory`, with its index, and folders that are empty then.
+
+    It may be gone already. Returns the bytes freed.
+    """
+    path = segment_path(directory, file)
+    index = index_path(path)
+    freed_bytes = 0
+    try:
+        # The file itself goes after its index: what a crash leaves is listed, and deleted again. The index goes
+        # once more after the file, because somebody may have rebuilt it in between.
+        for each in (index.with_suffix(".tmp"), index, path, index):
+            with suppress(FileNotFoundError):
+                size_bytes = each.stat().st_size
+                each.unlink()
+                freed_bytes += size_bytes
+    except OSError as failure:
+        raise StoreFailed(f"cannot delete {path}: {failure.strerror}") from failure
+    for folder in (path.parent, path.parent.parent):
+        # Not empty, or somebody has been faster.
+        with suppress(OSError):
+            folder.rmdir()
+    return freed_bytes
+
+
+def delete_folder(directory: Path, folder: str) -> None:
+    """Delete an empty folder that `scan_segments` has found, unless something is in it by now."""
+    path = directory / "segments" / folder
+    for each in (path, path.parent) if "/" in folder else (path,):
+        with suppress(OSError):
+            each.rmdir()
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in a folder; nothing if it is none, or gone."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 (names are enough, and there may be very many)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as failure:
+        raise StoreFailed(f"cannot look into {folder}: {failure.strerror}") from failure
 
 
 class Segments:
@@ -70,36 +140,15 @@ class Segments:
 
     def list_files(self) -> set[str]:
         """See `Store.list_files`."""
-        found = set()
-        for path in (self._directory / "segments").glob("*/*/*"):
-            match = _ON_DISK.fullmatch(path.name)
-            if match is not None:
-                found.add(f"{path.parent.parent.name}/{path.parent.name}/{match[1]}.log")
-        return found
+        return scan_segments(self._directory).files
 
     def delete(self, file: str) -> int:
         """See `Store.delete_segment`."""
-        path = segment_path(self._directory, file)
-        index = index_path(path)
-        freed_bytes = 0
-        try:
-            # The file itself goes after its index: what a crash leaves is listed, and deleted again. The index goes
-            # once more after the file, because somebody may have rebuilt it in between.
-            for each in (index.with_suffix(".tmp"), index, path, index):
-                with suppress(FileNotFoundError):
-                    size_bytes = each.stat().st_size
-                    each.unlink()
-                    freed_bytes += size_bytes
-        except OSError as failure:
-            raise StoreFailed(f"cannot delete {path}: {failure.strerror}") from failure
-        self._files.forget(path)
+        freed_bytes = delete_segment(self._directory, file)
+        self._files.forget(segment_path(self._directory, file))
         with self._lock:
             known = self._indexes.pop(file, None)
             self._index_bytes -= known.size_bytes if known is not None else 0
-        for folder in (path.parent, path.parent.parent):
-            # Not empty, or somebody has been faster.
-            with suppress(OSError):
-                folder.rmdir()
         return freed_bytes
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import StoreFailed
@@ -11,6 +11,11 @@ from holdfast.store.durable import make_directory, sync_directory, write_file
 
 FORMAT = 1
 _PIECE_BYTES = 1 << 20
+
+
+def covered_to(frames: Sequence[int]) -> int:
+    """The frame of the second newest of snapshots that are listed newest first: see `Snapshots.needed_from`."""
+    return frames[1] if len(frames) > 1 else 0
 
 
 class Snapshots:
@@ -106,8 +111,7 @@ class Snapshots:
         (before the second snapshot the other way is to begin with frame 1). The journal that holds the snapshot's
         last frame is kept too, since that is where a replay after it begins.
         """
-        newest_two = self.frames()[:2]
-        return newest_two[1] if len(newest_two) == 2 else 0
+        return covered_to(self.frames())
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -90,6 +90,10 @@ class Store(Protocol):
         """Give the tail up after an append of which nobody knows how it ended: the next frame voids it."""
         ...
 
+    def roll(self) -> None:
+        """Have the next frame begin a new journal, so that the present one can go some day. Any thread may ask."""
+        ...
+
     def truncate_to(self, checkpoint: Checkpoint | None) -> None:
         """Cut off every frame after the checkpoint, or all of them; the next append begins a new journal.
 
@@ -158,6 +162,10 @@ class Store(Protocol):
 
         For who writes snapshots: nobody else may be writing one now.
         """
+        ...
+
+    def forget_deleted(self) -> None:
+        """Let go of files that somebody else has deleted, such as the keeper: before, their space is not free."""
         ...
 
     def probe(self) -> None:
