@@ -14,6 +14,7 @@ from uuid import UUID
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.space import Space
 from holdfast.agent.topic_config import compaction_config, is_compacted, segment_bytes
 from holdfast.agent.writes import Upkeep
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, Topic
@@ -36,6 +37,7 @@ from holdfast.keeper.messages import (
 )
 from holdfast.keeper.plan import PeerView, ReplicaView, plan
 from holdfast.rules.removal import Unreported
+from holdfast.store.carried import lease_of_carried
 from holdfast.store.footer import Change
 from holdfast.store.replica_changes import (
     AddedSegment,
@@ -46,6 +48,7 @@ from holdfast.store.replica_changes import (
     SegmentsPublished,
     StoreJoined,
 )
+from holdfast.store.segment import parse_segment_file
 from holdfast.store.store import Store
 
 LEASE_SECONDS = 30.0
@@ -92,13 +95,15 @@ class Desk:
         self._plane = plane
         self._catalog = catalog
         self._commits = commits
-        self._stores = stores
         self._directories = directories
         self._limits = limits
         self._grace_ms = grace_ms
         self._wall_ms = wall_ms
         self._held: dict[int, _Held] = {}
         self.activity = KeeperActivity()
+        self._space = Space(
+            plane, catalog, stores=stores, directories=directories, limits=limits, is_leased=self._is_leased
+        )
         self.questions: Mapping[str, Answer] = {
             "stores": self._list_stores,
             "limits": self._find_limits,
@@ -108,6 +113,7 @@ class Desk:
             "publish": self._publish,
             "carried": self._publish_carried,
             "join": self._join,
+            **self._space.questions,
         }
 
     async def is_anything_due(self) -> bool:
@@ -116,7 +122,7 @@ class Desk:
 
     def _look_for_work(self) -> bool:
         for state in self._plane.list_stores():
-            if state.phase is StorePhase.JOINING:
+            if state.phase is StorePhase.JOINING or self._space.is_anything_due(state):
                 return True
             if state.phase is StorePhase.IN_SYNC and state.store in self._directories:
                 wanted: ViewsWanted | None = ViewsWanted(store=state.store, lease=0)
@@ -166,6 +172,10 @@ class Desk:
             raise
         return Leased(lease=lease, holder=wanted.holder)
 
+    def _is_leased(self, store: int) -> bool:
+        held = self._held.get(store)
+        return held is not None and held.until > time.monotonic()
+
     async def _release(self, document: dict[str, Any]) -> dict[str, object]:
         wanted = messages.convert(document, LeaseWanted)
         held = self._held.get(wanted.store)
@@ -180,6 +190,9 @@ class Desk:
 
     async def _publish(self, document: dict[str, Any]) -> Published:
         publication = messages.convert(document, Publication)
+        names = [parse_segment_file(segment.file) for segment in publication.added]
+        if any(name.lease != publication.lease for name in names):
+            return Published(refused=f"a file is none of the lease {publication.lease}")
         change = SegmentsPublished(
             topic_id=UUID(publication.topic_id),
             partition=publication.partition,
@@ -204,7 +217,8 @@ class Desk:
 
     async def _publish_carried(self, document: dict[str, Any]) -> Published:
         publication = messages.convert(document, CarriedPublication)
-        topic_id = UUID(publication.topic_id)
+        if lease_of_carried(publication.file) != publication.lease:
+            return Published(refused=f"the file is none of the lease {publication.lease}")
         return await self._submit(
             ExtentsCarried(
                 store=publication.store,
@@ -212,8 +226,8 @@ class Desk:
                 lease=publication.lease,
                 file=publication.file,
                 extents=tuple(
-                    CarriedExtent(topic_id, publication.partition, last, position)
-                    for last, position in publication.extents
+                    CarriedExtent(UUID(topic_id), partition, last, position)
+                    for topic_id, partition, last, position in publication.extents
                 ),
             )
         )
@@ -230,7 +244,7 @@ class Desk:
         if refused is not None:
             return Published(refused=refused)
         self._held.pop(store, None)
-        await asyncio.to_thread(self._stores[store].save_snapshot, self._plane.snapshot)
+        await asyncio.to_thread(self._space.save_snapshot, store)
         return await self._submit(StoreJoined(store))
 
     async def _submit(self, change: Change) -> Published:

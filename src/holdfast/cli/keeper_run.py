@@ -63,8 +63,9 @@ class KeeperRun:
             report = self._run_round(gateway)
             if self._once:
                 return
-            if report.rewrites:
+            if report.did_anything:
                 idle_since = time.monotonic()
+            if report.rewrites:
                 continue
             idle_seconds = time.monotonic() - idle_since
             if self._idle_seconds is not None and idle_seconds >= self._idle_seconds:
@@ -146,7 +147,9 @@ def _open_desk(settings: Settings) -> Iterator[Ask]:
     thread.start()
 
     async def open_cluster() -> Cluster:
-        return Cluster(settings, directory)
+        # Nobody but this keeper reads here, so nobody has to be given time.
+        limits = replace(settings.keeper, collect_seconds=0.0)
+        return Cluster(replace(settings, keeper=limits), directory)
 
     def wait_for(coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

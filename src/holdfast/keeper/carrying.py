@@ -1,12 +1,37 @@
-"""Copying extents as they are into a carried file of another store, every batch checked on the way."""
+"""Copying extents as they are into a carried file of a store, every batch checked on the way."""
 
 from pathlib import Path
 
 from holdfast.errors import StoreFailed
 from holdfast.keeper.catch_up import Carry
+from holdfast.keeper.gateway import Gateway
+from holdfast.keeper.messages import CarriedPublication
 from holdfast.records.batch import validate
 from holdfast.records.walk import walk
-from holdfast.store.carried import CarriedWriter
+from holdfast.store.carried import CarriedWriter, next_carried_number
+
+
+def carry_extents(
+    gateway: Gateway, carry: Carry, *, store: int, incarnation: int, lease: int, directory: str
+) -> str | None:
+    """Copy extents to the store in `directory` and have them count there; why they do not, if they do not.
+
+    StoreFailed or CorruptBatch if they cannot be copied.
+    """
+    number = next_carried_number(Path(directory), lease)
+    positions = copy_extents(carry, directory, number)
+    return gateway.publish_carried(
+        CarriedPublication(
+            store=store,
+            incarnation=incarnation,
+            lease=lease,
+            file=number,
+            extents=[
+                (piece.topic_id, piece.partition, piece.last, position)
+                for piece, position in zip(carry.pieces, positions, strict=True)
+            ],
+        )
+    )
 
 
 def copy_extents(carry: Carry, directory: str, number: int) -> list[int]:

@@ -41,6 +41,8 @@ CARRIED_BYTES_MAX = 64 * 1024 * 1024
 class CarriedPiece:
     """An extent to copy: where its bytes are now."""
 
+    topic_id: str
+    partition: int
     last: int
     path: str
     position: int
@@ -49,7 +51,7 @@ class CarriedPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carry:
-    """Extents of one partition to copy into one file of the store."""
+    """Extents to copy into one file of the store."""
 
     pieces: tuple[CarriedPiece, ...]
 
@@ -108,6 +110,8 @@ def _carry(view: ReplicaView) -> Carry | None:
         place = extent.places[peer.store]
         pieces.append(
             CarriedPiece(
+                topic_id=view.topic_id,
+                partition=view.partition,
                 last=extent.last,
                 path=str(batches_path(Path(peer.directory), place)),
                 position=place.position,

@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.keeper import messages
+from holdfast.keeper.catch_up import CarriedPiece
+from holdfast.keeper.collect import StoreFiles
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
     CarriedPublication,
+    Extents,
+    ExtentsWanted,
+    FilesWanted,
+    Freed,
     Leased,
     LeaseWanted,
     Publication,
@@ -71,6 +77,29 @@ class Gateway:
         """Have carried extents count; why they do not, if they do not."""
         answer = self._ask("carried", messages.plain(publication))
         return messages.convert(answer, Published).refused
+
+    def find_files(self, store: int, lease: int | None = None) -> StoreFiles:
+        """What there is to collect on a store; without a lease, a hint whether to take one."""
+        wanted = FilesWanted(store=store, lease=lease)
+        return messages.convert(self._ask("files", messages.plain(wanted)), StoreFiles)
+
+    def list_live(self, store: int, below: int) -> list[CarriedPiece]:
+        """What is in use in journals below one, as much as goes into one carried file."""
+        wanted = ExtentsWanted(store=store, below=below)
+        return messages.convert(self._ask("extents", messages.plain(wanted)), Extents).pieces
+
+    def roll(self, store: int) -> None:
+        """Have the store's next frame begin a new journal."""
+        self._ask("roll", messages.plain(StoreNamed(store=store)))
+
+    def save_snapshot(self, store: int) -> None:
+        """Have the store keep the control plane as it is now, and one from before."""
+        self._ask("snapshot", messages.plain(StoreNamed(store=store)))
+
+    def delete_journals(self, store: int) -> int:
+        """Have journals deleted that nobody needs, and what was deleted let go of; the bytes freed."""
+        answer = self._ask("journals", messages.plain(StoreNamed(store=store)))
+        return messages.convert(answer, Freed).freed_bytes
 
     def join(self, store: int) -> str | None:
         """Have a store that lacks nothing any more be in sync; why it is not, if it is not."""

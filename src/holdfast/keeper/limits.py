@@ -1,11 +1,11 @@
-"""When a rewrite is worth it, and how large it may become."""
+"""When upkeep is worth it, and how large it may become."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperLimits:
-    """Bounds on rewrites."""
+    """Bounds on rewrites, and on giving space back."""
 
     settle_bytes_min: int = 64 * 1024 * 1024
     """Decided bytes in the journals that are worth a segment of their own."""
@@ -17,6 +17,12 @@ class KeeperLimits:
     """Memory for the keys of one rewrite; with too little of it the log is gone through several times."""
     spark_bytes_min: int = 256 * 1024 * 1024
     """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
+    collect_seconds: float = 60.0
+    """How long files stay that nobody needs any more: readers may have planned to read them."""
+    collect_bytes_min: int = 16 * 1024 * 1024
+    """Space in journals that is worth a new journal, or a snapshot of the control plane, to be given back."""
+    snapshot_seconds: float = 900.0
+    """How long journals wait for a snapshot, however small they are."""
     round_seconds: float = 15.0
     """How often to look for what is due."""
     idle_seconds: float = 60.0

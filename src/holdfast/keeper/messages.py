@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.control.replicas import StorePhase
+from holdfast.keeper.catch_up import CarriedPiece
 from holdfast.keeper.plan import ReplicaView
 from holdfast.keeper.work import NewSegment
 
@@ -87,14 +88,42 @@ class Publication:
 class CarriedPublication:
     """Extents that lie in a carried file now: see the change `carried` in docs/formats.md."""
 
-    topic_id: str
-    partition: int
     store: int
     incarnation: int
     lease: int
     file: int
-    extents: list[tuple[int, int]]
-    """(last offset, position) of each."""
+    extents: list[tuple[str, int, int, int]]
+    """(topic id, partition, last offset, position) of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesWanted:
+    """What there is to collect on a store, under a lease; without one the answer is a hint, and may be a bit old."""
+
+    store: int
+    lease: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtentsWanted:
+    """The extents in use in a store's journals below one, as many as are carried at once."""
+
+    store: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extents:
+    """Where they lie, in the order of offsets within each partition."""
+
+    pieces: list[CarriedPiece]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """Space that was given back."""
+
+    freed_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

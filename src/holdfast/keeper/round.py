@@ -1,21 +1,22 @@
-"""One round over all stores: see what is due, do it, publish it."""
+"""One round over all stores: see what is due, do it, publish it; then give back the space that nobody needs."""
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from holdfast.control.replicas import StorePhase
-from holdfast.errors import HoldfastError
-from holdfast.keeper.carrying import copy_extents
+from holdfast.errors import ConnectionFailed, CorruptData, HoldfastError, StoreFailed
+from holdfast.keeper.carrying import carry_extents
 from holdfast.keeper.catch_up import Carry, is_behind, next_step
+from holdfast.keeper.collector import Collected, Collector
 from holdfast.keeper.gateway import Gateway
 from holdfast.keeper.limits import KeeperLimits
-from holdfast.keeper.messages import CarriedPublication, Publication, StoreInfo
+from holdfast.keeper.messages import Publication, StoreInfo
 from holdfast.keeper.plan import Plan, ReplicaView, plan
 from holdfast.keeper.runner import Runner
 from holdfast.keeper.work import Rewrite
-from holdfast.store.carried import carried_number
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ class RoundReport:
     bytes_written: int = 0
     stores_skipped: list[int] = field(default_factory=list)
     stores_joined: list[int] = field(default_factory=list)
+    collected: Collected = field(default_factory=Collected)
+
+    @property
+    def did_anything(self) -> bool:
+        """Whether the next round may find more to do because of it."""
+        return bool(self.rewrites or self.stores_joined) or self.collected != Collected()
 
 
 class Round:
@@ -73,6 +80,7 @@ class Round:
                     due += _rewrites(self._find_due(store.store, plan))
             if due:
                 self._rewrite(due)
+            self._collect()
         finally:
             while self.leased:
                 self._gateway.release(self.leased.pop())
@@ -88,29 +96,58 @@ class Round:
         """Look first, so that a store where nothing is due costs no lease."""
         if not any(choose(view, self._limits) for view in self._gateway.list_views(store, 0)):
             return
+        lease = self._lease(store)
+        if lease is None:
+            return
+        for view in self._gateway.list_views(store, lease):
+            if (planned := choose(view, self._limits)) is not None:
+                yield view, planned
+
+    def _lease(self, store: int) -> int | None:
+        """The store's lease until the end of the round; None if another keeper has it."""
         lease = self._gateway.lease(store)
         while lease is None and self._waits:
             time.sleep(POLL_SECONDS)
             lease = self._gateway.lease(store)
         if lease is None:
-            self.report.stores_skipped.append(store)
-            return
-        if store not in self.leased:
+            if store not in self.report.stores_skipped:
+                self.report.stores_skipped.append(store)
+        elif store not in self.leased:
             self.leased.append(store)
-        for view in self._gateway.list_views(store, lease):
-            if (planned := choose(view, self._limits)) is not None:
-                yield view, planned
+        return lease
+
+    def _collect(self) -> None:
+        """After the rewrites, which leave most of what there is to collect; a store that fails harms no other."""
+        collector = Collector(self._gateway, self._limits, self._lease)
+        self.report.collected = collector.collected
+        stores = self._gateway.list_stores()
+        for store in stores:
+            if store.phase in (StorePhase.IN_SYNC, StorePhase.JOINING):
+                with self._failing_alone(f"store {store.store}: space is not given back"):
+                    collector.collect(store.store)
+        for store in stores:
+            if collector.needs_snapshots and store.phase is StorePhase.IN_SYNC:
+                with self._failing_alone(f"store {store.store}: the control plane is not saved"):
+                    collector.save_snapshot(store.store)
+
+    @contextmanager
+    def _failing_alone(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except ConnectionFailed:
+            raise
+        except HoldfastError as failure:
+            self.report.failed += 1
+            logger.error("%s: %s", what, failure)
 
     def _catch_up(self, store: StoreInfo) -> None:
         """Step by step, until the store has everything or nobody has more for it."""
-        serial = 0
         while steps := list(self._find_due(store.store, _step_if_behind)):
             rewrites = _rewrites(steps)
             moved = self._rewrite(rewrites) if rewrites else 0
             for view, step in steps:
                 if isinstance(step, Carry):
-                    moved += self._carry(view, step, serial)
-                    serial += 1
+                    moved += self._carry(view, step)
             if not moved:
                 return
         if (refused := self._gateway.join(store.store)) is not None:
@@ -119,26 +156,21 @@ class Round:
         self.report.stores_joined.append(store.store)
         logger.info("store %d has everything and is in sync", store.store)
 
-    def _carry(self, view: ReplicaView, carry: Carry, serial: int) -> bool:
-        number = carried_number(view.lease, serial)
+    def _carry(self, view: ReplicaView, carry: Carry) -> bool:
         name = _name(view)
         try:
-            positions = copy_extents(carry, view.directory, number)
-        except HoldfastError as failure:
-            self.report.failed += 1
-            logger.error("%s: extents are not copied: %s", name, failure)
-            return False
-        refused = self._gateway.publish_carried(
-            CarriedPublication(
-                topic_id=view.topic_id,
-                partition=view.partition,
+            refused = carry_extents(
+                self._gateway,
+                carry,
                 store=view.store,
                 incarnation=view.manifest.incarnation,
                 lease=view.lease,
-                file=number,
-                extents=[(piece.last, at) for piece, at in zip(carry.pieces, positions, strict=True)],
+                directory=view.directory,
             )
-        )
+        except (StoreFailed, CorruptData) as failure:
+            self.report.failed += 1
+            logger.error("%s: extents are not copied: %s", name, failure)
+            return False
         if refused is not None:
             self.report.refused += 1
             logger.warning("%s: what was copied is not taken: %s", name, refused)
