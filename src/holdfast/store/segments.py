@@ -1,6 +1,7 @@
 """The segments of one store: read, listed, checked and deleted."""
 
 import logging
+import os
 import re
 import threading
 from collections import OrderedDict
@@ -82,7 +83,7 @@ def delete_folder(directory: Path, folder: str) -> None:
 def _names(folder: Path) -> list[str]:
     """What is in a folder; nothing if it is none, or gone."""
     try:
-        return os.listdir(folder)  # noqa: PTH208 (names are enough, and there may be very many)
+        return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as failure:
