@@ -83,7 +83,8 @@ def delete_folder(directory: Path, folder: str) -> None:
 def _names(folder: Path) -> list[str]:
     """What is in a folder; nothing if it is none, or gone."""
     try:
-        return os.listdir(folder)
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as failure:
