@@ -1,12 +1,14 @@
 """Stores that operators fence, rebuild, remove and add replicas on, while a log is compacted."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.replicas import StorePhase
-from holdfast.errors import HoldfastError, StoreOperationRefused
+from holdfast.errors import HoldfastError, StoreFailed, StoreOperationRefused
 from holdfast.store.identity import read_identity
 from tests.keeper.engine import Engine
 
@@ -59,6 +61,43 @@ def test_a_rebuilt_store_has_what_the_others_have(engine: Engine) -> None:
     engine.round()
     assert engine.phase(3) is StorePhase.IN_SYNC
     assert engine.table(key, 3) == engine.table(key, 1) == {b"b": b"old", b"c": b"new", b"d": b"meanwhile"}
+
+
+def test_all_stores_can_be_rebuilt_one_after_the_other(engine: Engine) -> None:
+    """None of them has frame 1 any more: what the control plane knew is in the snapshots that the others kept."""
+    key = fill(engine)
+    for store in (3, 2, 1):
+        with engine.away(store):
+            engine.append(key, (b"%d" % store, b"meanwhile"))
+        care(engine, partial(engine.cluster.care.rebuild, store))
+        engine.append(key, (b"%d" % store, b"after"))
+        engine.round()
+        assert engine.phase(store) is StorePhase.IN_SYNC
+    tables = [engine.table(key, store) for store in (1, 2, 3)]
+    engine.close()
+    for file in engine.data.glob("control.db*"):
+        file.unlink()
+    engine.open()
+    assert [engine.table(key, store) for store in (1, 2, 3)] == tables
+    assert [engine.phase(store) for store in (1, 2, 3)] == [StorePhase.IN_SYNC] * 3
+
+
+def test_a_store_is_not_emptied_while_nobody_keeps_what_it_knows(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disks of the others are full: it is refused, and the store stays as it is."""
+    key = fill(engine)
+    with engine.away(3):
+        engine.append(key, (b"x", b"1"))
+
+    def fail(path: Path) -> int:
+        raise StoreFailed(f"{path}: No space left on device")
+
+    monkeypatch.setattr(engine.cluster.plane, "snapshot", fail)
+    with pytest.raises(StoreOperationRefused, match="No space left"):
+        care(engine, lambda: engine.cluster.care.rebuild(3))
+    assert engine.phase(3) is StorePhase.AWAY
+    assert read_identity(engine.data / "stores" / "3").incarnation == 1
 
 
 def test_a_newcomer_counts_before_its_first_byte(engine: Engine) -> None:

@@ -1,6 +1,7 @@
 """What operators do to stores: fence one that will not come back, rebuild it, take its partitions elsewhere."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
@@ -12,10 +13,12 @@ from holdfast.agent.store_set import StoreSet
 from holdfast.agent.writes import MoveLeader, Upkeep
 from holdfast.control.plane import ControlPlane
 from holdfast.control.replicas import StorePhase, StoreState
-from holdfast.errors import StoreOperationRefused
+from holdfast.errors import StoreFailed, StoreOperationRefused
 from holdfast.store.identity import StoreIdentity, wipe
 from holdfast.store.reopened import ReopenedStore
 from holdfast.store.replica_changes import ReplicasAssigned, StoreFenced, StoreRebuilt
+
+logger = logging.getLogger(__name__)
 
 
 class StoreCare:
@@ -56,6 +59,7 @@ class StoreCare:
             raise StoreOperationRefused(
                 f"store {store} is {state.phase.value}: only one that is away or fenced is rebuilt"
             )
+        await asyncio.to_thread(self._keep_what_it_knows, store)
         life = state.incarnation + 1
         work = self._stores.submit(store, lambda: self._begin_life(store, life))
         await asyncio.wrap_future(work)
@@ -110,6 +114,25 @@ class StoreCare:
                     raise StoreOperationRefused(
                         f"store {store} has the only replica in sync of {topic.name}:{number}: it cannot be spared"
                     )
+
+    def _keep_what_it_knows(self, store: int) -> None:
+        """Have the stores in sync keep the control plane; refused if none of them can.
+
+        The one that is emptied may hold the last snapshot, or the last journals from frame 1 on.
+        """
+        others = sorted(self._plane.find_in_sync() - {store})
+        failures: list[StoreFailed] = []
+        for other in others:
+            try:
+                self._stores.by_number[other].save_snapshot(self._plane.snapshot)
+            except StoreFailed as failure:
+                logger.warning("store %d keeps no snapshot: %s", other, failure)
+                failures.append(failure)
+        if len(failures) == len(others):
+            why = "; ".join(map(str, failures)) or "there is none"
+            raise StoreOperationRefused(
+                f"store {store} is not emptied while no store in sync can keep what it knows: {why}"
+            )
 
     def _begin_life(self, store: int, life: int) -> None:
         """In the store's own thread, after whatever may still hang there."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class Snapshots:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "snapshot"
+        # One draft at a time, and nobody clears it away meanwhile.
+        self._writing = threading.Lock()
 
     def path_of(self, frame: int) -> Path:
         """Where the snapshot as of `frame` lies, or is to be written; the folder is there on return."""
@@ -34,6 +37,10 @@ class Snapshots:
 
     def save(self, write: Callable[[Path], int]) -> int:
         """Keep what `write` puts at the path that it is given, as a snapshot of the frame that it returns."""
+        with self._writing:
+            return self._save(write)
+
+    def _save(self, write: Callable[[Path], int]) -> int:
         draft = self.path_of(0).with_name("draft.db")
         frame = write(draft)
         path = self.path_of(frame)
@@ -86,8 +93,12 @@ class Snapshots:
     def keep(self, count: int) -> int:
         """Delete all but the newest `count`, and what a crash has left of others; return the bytes freed.
 
-        For who writes snapshots: nobody else may be writing one now.
+        For who writes snapshots: nobody else may be writing one through another object now.
         """
+        with self._writing:
+            return self._keep(count)
+
+    def _keep(self, count: int) -> int:
         kept = {f"{frame:020d}" for frame in self.frames()[:count]}
         freed_bytes = 0
         try:

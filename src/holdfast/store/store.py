@@ -160,7 +160,7 @@ class Store(Protocol):
     def keep_snapshots(self, count: int) -> int:
         """Delete all snapshots but the newest, and drafts of others; return the bytes freed.
 
-        For who writes snapshots: nobody else may be writing one now.
+        For who writes snapshots: no other process may be writing one now.
         """
         ...
 
