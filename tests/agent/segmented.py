@@ -226,12 +226,12 @@ class RandomSegments:
 
     def expected(self, offset: int, *, committed_only: bool) -> list[int]:
         """What a reader of either level finds from `offset` on."""
-        seen = [one for one in self.kept if one >= offset]
+        end = self.log.last_stable() if committed_only else self.log.end
+        seen = list(self.kept)
         for batch, outcome in self.log.produced:
             view = BatchView(batch)
             if view.base_offset < self.log.settled_to:
                 continue
-            if committed_only and (outcome is Outcome.ABORTED or view.base_offset >= self.log.last_stable()):
-                continue
-            seen += [one for one in range(view.base_offset, view.next_offset) if one >= offset]
-        return seen
+            if not committed_only or outcome is not Outcome.ABORTED:
+                seen += range(view.base_offset, view.next_offset)
+        return [one for one in seen if offset <= one < end]

@@ -18,7 +18,6 @@ from holdfast.records.control import FILLER_PRODUCER_ID
 from holdfast.records.walk import walk_valid
 from holdfast.rules.transaction import Outcome
 from holdfast.store.segment import segment_path
-from holdfast.store.segment_index import index_path
 from tests.agent.segmented import RandomSegments, SegmentedLog, thinned
 
 OUTCOMES = (None, None, None, Outcome.COMMITTED, Outcome.ABORTED, Outcome.OPEN)
@@ -232,32 +231,34 @@ def test_a_file_that_is_gone_is_an_error(log: SegmentedLog) -> None:
             log.read(offset)
 
 
-@pytest.mark.parametrize("at", [8, 16], ids=["length", "magic"])
-def test_damage_is_not_taken_for_a_gap(log: SegmentedLog, at: int) -> None:
+@pytest.mark.parametrize(
+    ("at", "damage"), [(8, b"\x7f"), (8, b"\xff\xff\xff\xf4"), (16, b"\x01")], ids=["long", "short", "magic"]
+)
+def test_damage_is_not_taken_for_a_gap(log: SegmentedLog, at: int, damage: bytes) -> None:
     """A header that leads nowhere is an error: to skip what follows would lose records without a word."""
     log.append(*[1] * 10)
     some = batches(log)
     (file,) = log.publish((0, 10, some))
     path = segment_path(log.directory, file)
     data = bytearray(path.read_bytes())
-    data[len(some[0]) + at] ^= 0x7F
+    start = len(some[0]) + at
+    data[start : start + len(damage)] = damage
     path.write_bytes(data)
     with pytest.raises(StoreFailed):
         log.read(5)
 
 
-def test_a_segment_that_ends_in_something_else_is_damaged(log: SegmentedLog) -> None:
-    """Even where its last batches are too short for a header."""
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_segment_must_end_with_a_batch(log: SegmentedLog, change: int) -> None:
+    """The last one is longer or shorter than what is there."""
     log.append(*[1] * 10)
     some = batches(log)
     (file,) = log.publish((0, 10, some[:2]))
     path = segment_path(log.directory, file)
     data = bytearray(path.read_bytes())
     length_at = len(some[0]) + 8
-    length = int.from_bytes(data[length_at : length_at + 4], "big")
-    for change in (-1, 1):
-        data[length_at : length_at + 4] = (length + change).to_bytes(4, "big")
-        path.write_bytes(data)
-        index_path(path).unlink(missing_ok=True)
-        with pytest.raises(StoreFailed):
-            log.read(5)
+    length = int.from_bytes(data[length_at : length_at + 4], "big") + change
+    data[length_at : length_at + 4] = length.to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(StoreFailed):
+        log.read(5)
