@@ -21,20 +21,31 @@ expire_seconds = 86400
 store_seconds_max = 60
 """
 
+BUSY_KEEPER = """\
+expire_seconds = 0.5
+store_seconds_max = 60
+return_seconds = 0.3
+[keeper]
+round_seconds = 0.2
+idle_seconds = 5
+settle_ms_max = 0
+"""
+"""Something is always due: stores are settled, compacted, trimmed and looked after all the time."""
+
 
 class Server:
     """`holdfast up` on a directory of its own."""
 
-    def __init__(self, directory: Path, *, nodes: int) -> None:
+    def __init__(self, directory: Path, *, nodes: int, settings: str = SETTINGS) -> None:
         directory.mkdir(parents=True)
-        settings = directory / "settings.toml"
-        settings.write_text(SETTINGS)
+        file = directory / "settings.toml"
+        file.write_text(settings)
         port = free_ports(nodes)
         self.disk = Disk(directory / "data", directory / "copies", nodes=nodes)
         self.bootstrap = ",".join(f"127.0.0.1:{port + node}" for node in range(nodes))
         self.process = HoldfastProcess(
             directory / "data",
-            *("--nodes", str(nodes), "--config", str(settings)),
+            *("--nodes", str(nodes), "--config", str(file)),
             port=port,
             keeps_ports=True,
         )

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 from holdfast.agent.agent import Agent
 from holdfast.errors import HoldfastError
+from holdfast.keeper.gateway import holder_name
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class _Watch:
             *("--data", str(settings.data), "--idle-seconds", str(settings.keeper.idle_seconds)),
         )
         code = await self._process.wait()
+        self._agent.cluster.desk.let_go(holder_name(self._process.pid))
         if code not in (0, -signal.SIGTERM):
             logger.warning("the keeper ended with %d: it is started again while something is due", code)
         return code

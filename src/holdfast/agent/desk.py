@@ -116,6 +116,10 @@ class Desk:
             **self._space.questions,
         }
 
+    def let_go(self, holder: str) -> None:
+        """Whoever holds these stores is dead: the next keeper need not wait until its leases have run out."""
+        self._held = {store: held for store, held in self._held.items() if held.holder != holder}
+
     async def is_anything_due(self) -> bool:
         """Whether a keeper would find work."""
         return await asyncio.to_thread(self._look_for_work)

@@ -10,17 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.admin.client import ADDRESS_FILE, find_address, post_json
+from holdfast.admin.client import find_address, post_json
 from holdfast.agent.cluster import Cluster
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
 from holdfast.cli.progress import RoundProgress
 from holdfast.errors import ConnectionFailed, HoldfastError, UsageError
 from holdfast.keeper import messages
-from holdfast.keeper.gateway import Ask, Gateway
+from holdfast.keeper.gateway import Ask, Gateway, holder_name
 from holdfast.keeper.round import Round, RoundReport
 from holdfast.keeper.runner import InProcessRunner, Runner
 
@@ -49,14 +50,30 @@ class KeeperRun:
     def run(self) -> None:
         """Until SIGTERM or ^C, or once."""
         signal.signal(signal.SIGTERM, self._leave)
-        with _find_desk(self._settings) as ask:
-            gateway = Gateway(ask, holder=f"keeper {os.getpid()}")
-            try:
-                self._run(gateway)
-            except ConnectionFailed as failure:
-                logger.info("no more upkeep: %s", failure)
-            finally:
-                self._stop_session()
+        try:
+            with self._find_desk() as ask:
+                self._run(Gateway(ask, holder=holder_name(os.getpid())))
+        except ConnectionFailed as failure:
+            logger.info("no more upkeep: %s", failure)
+        finally:
+            self._stop_session()
+
+    def _find_desk(self) -> contextlib.AbstractContextManager[Ask]:
+        """The desk of the process that serves the directory; if there is none, one of our own.
+
+        But not for a keeper that `holdfast up` has started: if that is dead, the next one wants the directory.
+        """
+        data = self._settings.data
+        if not data.is_dir():
+            raise UsageError(f"{data} is not there: name a data directory with --data")
+        address = _find_server(data)
+        if address is not None:
+            return contextlib.nullcontext(
+                lambda question, about: post_json(address, "/keeper", {"question": question, **about})
+            )
+        if self._idle_seconds is not None:
+            raise ConnectionFailed(f"whoever served {data} is gone")
+        return _open_desk(self._settings)
 
     def _run(self, gateway: Gateway) -> None:
         idle_since = time.monotonic()
@@ -126,21 +143,17 @@ def _renewed(gateway: Gateway, a_round: Round) -> Iterator[None]:
         thread.join()
 
 
+def _find_server(data: Path) -> str | None:
+    """The address of the process that serves the directory; its file alone says nothing, a kill leaves it behind."""
+    try:
+        address = find_address(data)
+        post_json(address, "/keeper", {"question": "stores"})
+    except ConnectionFailed:
+        return None
+    return address
+
+
 @contextlib.contextmanager
-def _find_desk(settings: Settings) -> Iterator[Ask]:
-    """The desk of the process that serves the directory; if there is none, one of our own."""
-    data = settings.data
-    if not data.is_dir():
-        raise UsageError(f"{data} is not there: name a data directory with --data")
-    if (data / ADDRESS_FILE).exists():
-        with contextlib.suppress(ConnectionFailed):
-            address = find_address(data)
-            post_json(address, "/keeper", {"question": "stores"})
-            yield lambda question, about: post_json(address, "/keeper", {"question": question, **about})
-            return
-    yield from _open_desk(settings)
-
-
 def _open_desk(settings: Settings) -> Iterator[Ask]:
     directory = DataDirectory(settings.data)
     loop = asyncio.new_event_loop()

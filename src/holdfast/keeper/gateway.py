@@ -33,6 +33,11 @@ Ask = Callable[[str, dict[str, Any]], Any]
 """Ask the desk: the name of the question, what it is about, and the answer, all plain JSON documents."""
 
 
+def holder_name(pid: int) -> str:
+    """What a keeper's process calls itself when it asks for a lease."""
+    return f"keeper {pid}"
+
+
 class Gateway:
     """One method per question that the desk answers (`agent/desk.py`)."""
 
