@@ -8,7 +8,7 @@ KAFKA ?= 4.2.0
 EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test soak test-kafka kafka compat demo bench bench-log bench-txn bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
+.PHONY: help setup check test soak test-kafka kafka compat demo bench bench-log bench-txn bench-upkeep bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,13 +53,16 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-log bench-txn bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-txn bench-upkeep bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
 
 bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
 	$(BIN)/python -m bench.log
 
 bench-txn: setup ## transactions beside dual publish, near and far, of 2 to 1000 messages
 	$(BIN)/python -m bench.txn
+
+bench-upkeep: setup ## what producers feel of a large compaction
+	$(BIN)/python -m bench.upkeep
 
 bench-kafka: setup kafka ## the same clients against Apache Kafka, durable and as it comes
 	KAFKA=$(KAFKA) $(BIN)/python -m bench.kafka_peer

@@ -70,10 +70,11 @@ def _line(number: int, total: int | None, report: play.Report) -> str:
     setting, kills = report.plan.setting, report.plan.kills
     faults = sorted({type(fault).__name__ for kill in kills for fault in kill.faults})
     pipelines = [spec.name for spec in report.plan.specs if isinstance(spec, TransformSpec | TransfersSpec)]
+    what = [*pipelines, *(["upkeep"] if report.plan.has_upkeep else [])]
     return (
         f"{number}{f'/{total}' if total else ''}  seed {report.plan.seed}  {setting.nodes}n {setting.partitions}p  "
         f"{len(kills)} kills{' ' if faults else ''}{' '.join(faults)}  "
-        f"{' '.join(pipelines)}{'  ' if pipelines else ''}{report.acknowledged:,} acknowledged  "
+        f"{' '.join(what)}{'  ' if what else ''}{report.acknowledged:,} acknowledged  "
         f"{report.seconds:.1f} s  {'FAILED' if report.violations else 'ok'}"
     )
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from soak.disk import Fault, draw_faults
+from soak.outages import Troubles, draw_troubles
 from soak.workload import Setting, Spec
 from soak.workloads import WORKLOADS
+from soak.workloads.upkeep import UpkeepSpec
 
 KILLS_MAX = 4
 PARTITIONS_MAX = 3
@@ -35,11 +37,24 @@ class Plan:
     specs: tuple[Spec, ...]
     rebuilds_at_end: bool
     """Whether the log is read a second time, from a control plane that is made anew."""
+    troubles: Troubles
+    """Those of stores and keepers, where there is upkeep."""
+
+    @property
+    def has_upkeep(self) -> bool:
+        """Whether the keeper is busy."""
+        return any(isinstance(spec, UpkeepSpec) for spec in self.specs)
 
     def lines(self) -> list[str]:
         """For people who look into a failure."""
         nodes, partitions = self.setting.nodes, self.setting.partitions
-        return [f"{nodes} nodes, {partitions} partitions", *map(str, self.specs), *map(str, self.kills)]
+        troubles = [str(self.troubles)] if self.has_upkeep else []
+        return [
+            f"{nodes} nodes, {partitions} partitions",
+            *map(str, self.specs),
+            *map(str, self.kills),
+            *troubles,
+        ]
 
 
 def draw(seed: int) -> Plan:
@@ -56,6 +71,7 @@ def draw(seed: int) -> Plan:
         kills=kills,
         specs=tuple(specs),
         rebuilds_at_end=chance.random() < 0.3,
+        troubles=draw_troubles(Random(f"{seed}/troubles"), nodes=setting.nodes, kills=len(kills)),
     )
 
 

@@ -14,19 +14,31 @@ from holdfast.records.build import read_records
 from soak import checker
 from soak.disk import strike_all
 from soak.history import LogRecord, Violation
+from soak.outages import Absence, KeeperKiller
 from soak.plan import Kill, Plan
-from soak.server import Server
+from soak.server import SETTINGS, Server
 from soak.workload import LAST_WORDS_SECONDS, PATIENCE_SECONDS, TOPIC, Workload
 from soak.workloads.produce import Producer
 from soak.workloads.transfers import Transfers
 from soak.workloads.transform import Transform
+from soak.workloads.upkeep import Upkeep
 
 STUCK = "stuck"
 START = "start"
 COMPLAINT = "complaint"
 REBUILT = "rebuilt"
+CARE = "care"
 ACKNOWLEDGED_AT_END = 50
 WAIT_SECONDS = 0.002
+EXPECTED = (
+    " INFO ",
+    "the keeper ended with",
+    "stays away",
+    "is not there: put it back",
+    "is not taken",
+    "is not in sync",
+)
+"""In lines of the log, where keepers are killed and stores are away."""
 
 ReplicaLogs = dict[int, dict[int, list[LogRecord]]]
 """Partition, then node."""
@@ -54,7 +66,10 @@ class Failed(Exception):
 def run(plan: Plan, directory: Path) -> Report:
     """Play a plan in a directory that does not exist yet."""
     begun = time.monotonic()
-    server = Server(directory, nodes=plan.setting.nodes)
+    settings = plan.troubles.settings if plan.has_upkeep else SETTINGS
+    server = Server(directory, nodes=plan.setting.nodes, settings=settings)
+    absence = Absence(plan.troubles.outage if plan.has_upkeep else None, server.data)
+    killer = KeeperKiller(server, plan.troubles.kills if plan.has_upkeep else ())
     workloads: list[Workload] = []
     logs: ReplicaLogs = {}
     violations: list[Violation] = []
@@ -62,16 +77,20 @@ def run(plan: Plan, directory: Path) -> Report:
         try:
             _start(server)
             _create_topic(server.bootstrap, plan)
-            _load_and_kill(plan, server, workloads)
+            killer.start()
+            _load_and_kill(plan, server, workloads, absence)
         except Failed:
             _finish(workloads, LAST_WORDS_SECONDS)
             raise
+        finally:
+            killer.stop()
         _finish(workloads, PATIENCE_SECONDS)
+        violations += _check_rest(server, workloads)
         logs = read_logs(server.bootstrap)
         violations += check(plan, workloads, logs)
         if plan.rebuilds_at_end:
             violations += _check_rebuilt(server, workloads, logs)
-        violations += _check_end(server)
+        violations += _check_end(server, _is_expected if plan.has_upkeep else lambda line: False)
     except Failed as failed:
         violations.append(failed.violation)
     finally:
@@ -140,7 +159,7 @@ def _create_topic(bootstrap: str, plan: Plan) -> None:
         )
 
 
-def _load_and_kill(plan: Plan, server: Server, workloads: list[Workload]) -> None:
+def _load_and_kill(plan: Plan, server: Server, workloads: list[Workload], absence: Absence) -> None:
     for number, kill in enumerate((*plan.kills, None)):
         for spec in plan.specs:
             if spec.from_start == number:
@@ -150,18 +169,32 @@ def _load_and_kill(plan: Plan, server: Server, workloads: list[Workload]) -> Non
             _await_progress(workloads, ACKNOWLEDGED_AT_END)
         else:
             _await_progress(workloads, kill.after_acknowledged)
-            _crash(server, kill)
+            _crash(server, kill, number, absence)
+    if not absence.is_over(len(plan.kills)):
+        server.kill()
+        absence.on_crash(len(plan.kills))
+        _start(server)
+        _care(absence, len(plan.kills))
 
 
-def _crash(server: Server, kill: Kill) -> None:
+def _crash(server: Server, kill: Kill, number: int, absence: Absence) -> None:
     time.sleep(kill.pause_ms / 1000)
     if kill.is_at_write:
         server.await_write()
     server.kill()
     strike_all(kill.faults, server.disk)
+    absence.on_crash(number)
     for after_ms in kill.starts_killed_after_ms:
         server.start_and_kill(after_ms)
     _start(server)
+    _care(absence, number)
+
+
+def _care(absence: Absence, number: int) -> None:
+    try:
+        absence.on_start(number, PATIENCE_SECONDS)
+    except HoldfastError as failure:
+        raise Failed(CARE, str(failure)) from failure
 
 
 def _start(server: Server) -> None:
@@ -193,6 +226,12 @@ def _acknowledged(workloads: Iterable[Workload]) -> int:
     return sum(workload.acknowledged for workload in workloads)
 
 
+def _check_rest(server: Server, workloads: Iterable[Workload]) -> Iterator[Violation]:
+    for workload in workloads:
+        if isinstance(workload, Upkeep):
+            yield from workload.check_rest(server.data)
+
+
 def _check_rebuilt(server: Server, workloads: Iterable[Workload], logs: ReplicaLogs) -> Iterator[Violation]:
     """The journals alone say all that the control plane said."""
     server.kill()
@@ -203,10 +242,18 @@ def _check_rebuilt(server: Server, workloads: Iterable[Workload], logs: ReplicaL
     for workload in workloads:
         if isinstance(workload, Transform | Transfers) and not workload.is_still_there():
             yield Violation(REBUILT, "a control plane made anew shows other transactions")
+    for violation in _check_rest(server, workloads):
+        yield Violation(REBUILT, str(violation))
 
 
-def _check_end(server: Server) -> list[Violation]:
+def _is_expected(line: str) -> bool:
+    """Of killed keepers and stores that are away something is said."""
+    return any(word in line for word in EXPECTED)
+
+
+def _check_end(server: Server, is_expected: Callable[[str], bool]) -> list[Violation]:
     """It stops when asked, and a crash was nothing to complain about."""
     code = server.process.stop()
     found = [Violation(COMPLAINT, f"exit code {code} after SIGTERM")] if code else []
-    return found + [Violation(COMPLAINT, line) for line in server.process.log.splitlines()[:10]]
+    complaints = [line for line in server.process.log.splitlines() if not is_expected(line)]
+    return found + [Violation(COMPLAINT, line) for line in complaints[:10]]

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 KEEPER = ("keeper", "run")
@@ -48,7 +49,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_keeper(command: list[str]) -> bool:
-    return KEEPER in zip(command, command[1:], strict=False)
+    return KEEPER in pairwise(command)
 
 
 def _command(pid: int) -> list[str]:

@@ -20,7 +20,8 @@ POLL_SECONDS = 0.1
 
 UNREST = {
     "stores that are not in sync": "SELECT count(*) FROM stores WHERE phase <> 0",
-    "replicas that lack something": "SELECT count(*) FROM replicas WHERE held_to IS NOT NULL OR joined_from IS NOT NULL",
+    "replicas that lack something": """SELECT count(*) FROM replicas
+        WHERE held_to IS NOT NULL OR joined_from IS NOT NULL""",
     "replicas that are not settled": """SELECT count(*) FROM replicas JOIN partitions USING (topic, partition)
         WHERE settled_to < log_end""",
     "replicas that are not clean": """SELECT count(*) FROM replicas JOIN topics USING (topic)
@@ -85,7 +86,9 @@ def _count(store: int, partition: int, files: list[Path]) -> SegmentCounts:
     )
 
 
-def read_tables(data: Path, bootstrap: str, topic: str, *, nodes: int, patience_s: float) -> Iterator[ReplicaTable]:
+def read_tables(
+    data: Path, bootstrap: str, topic: str, *, nodes: int, patience_s: float
+) -> Iterator[ReplicaTable]:
     """Let one node after the other lead, and read all partitions from it."""
     for node in range(1, nodes + 1):
         post_json(find_address(data), "/leaders", {"topic": topic, "partition": None, "node": node})

@@ -41,6 +41,7 @@ class Server:
         file = directory / "settings.toml"
         file.write_text(settings)
         port = free_ports(nodes)
+        self.data = directory / "data"
         self.disk = Disk(directory / "data", directory / "copies", nodes=nodes)
         self.bootstrap = ",".join(f"127.0.0.1:{port + node}" for node in range(nodes))
         self.process = HoldfastProcess(

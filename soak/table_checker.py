@@ -1,4 +1,4 @@
-"""Holds what was told and seen of a compacted topic against what was done to it. Pure; rules by name in docs/testing.md."""
+"""Holds what was told and seen of a compacted topic against what was done to it. Pure; rules in docs/testing.md."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,9 +96,7 @@ def check_reader(
         yield from _check_key(f"{reader.name}'s table", key, version, choices)
 
 
-def check_segments(
-    histories: Sequence[TableHistory], counts: Iterable[SegmentCounts]
-) -> Iterator[Violation]:
+def check_segments(histories: Sequence[TableHistory], counts: Iterable[SegmentCounts]) -> Iterator[Violation]:
     """Nothing is left but one record for every key that is there: no delete, no outcome, nothing taken back."""
     oracle = find_oracle(histories)
     live: dict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -50,7 +50,7 @@ class TableSighting:
 
 @dataclass(slots=True, kw_only=True)
 class TableReader:
-    """A read_committed reader from the first offset on, in the order it got things; it ended at the last stable offset."""
+    """A read_committed reader, from the first offset to the last stable one, in the order it got things."""
 
     name: str
     seen: list[TableSighting] = field(default_factory=list)

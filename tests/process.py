@@ -68,6 +68,11 @@ class HoldfastProcess:
         assert self._process is not None
         return self._process.pid
 
+    def find_pid(self) -> int | None:
+        """The process id, for one who does not know whether it runs."""
+        process = self._process
+        return None if process is None else process.pid
+
     @property
     def log(self) -> str:
         """What it wrote to stderr, over all starts."""

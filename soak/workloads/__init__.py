@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from soak.workload import Setting, Spec
-from soak.workloads import positions, produce, read, transfers, transform
+from soak.workloads import positions, produce, read, transfers, transform, upkeep
 
 WORKLOADS: dict[str, Callable[[Random, Setting], Sequence[Spec]]] = {
     "produce": produce.draw,
@@ -12,5 +12,6 @@ WORKLOADS: dict[str, Callable[[Random, Setting], Sequence[Spec]]] = {
     "positions": positions.draw,
     "transform": transform.draw,
     "transfers": transfers.draw,
+    "upkeep": upkeep.draw,
 }
 """Each draws its share of a round from a chance of its own, so that another one changes nobody's seeds."""

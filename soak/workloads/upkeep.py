@@ -2,10 +2,11 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from holdfast.client.aborted import without_aborted
 from holdfast.client.cluster import Cluster
@@ -14,13 +15,16 @@ from holdfast.client.producer import Producer
 from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import State, TransactionalProducer
-from holdfast.errors import HoldfastError
+from holdfast.client.transactions import TV1, TV2, Generation
+from holdfast.errors import ConnectionFailed, HoldfastError
 from holdfast.records.build import Record, read_records
 from soak import table_checker
 from soak.history import Violation
 from soak.rest import VERSION, await_rest, count_in_segments, read_tables, version_of
 from soak.table_history import Outcome, TableHistory, TableReader, TableSighting, TableWrite
 from soak.workload import PATIENCE_SECONDS, Logs, Setting
+
+Made = TypeVar("Made")
 
 TOPIC = "upkeep"
 REFUSED = "refused"
@@ -90,7 +94,10 @@ class Upkeep:
             *(_Idempotent(spec, bootstrap, number) for number in range(spec.idempotent)),
             *(_Transactional(spec, bootstrap, spec.idempotent + each) for each in range(spec.transactional)),
         ]
-        self._readers = [_Reader("quick", spec, bootstrap, 0.0), _Reader("slow", spec, bootstrap, spec.slow_ms / 1000)]
+        self._readers = [
+            _Reader("quick", spec, bootstrap, 0.0),
+            _Reader("slow", spec, bootstrap, spec.slow_ms / 1000),
+        ]
         with Cluster(bootstrap, patience_s=PATIENCE_SECONDS) as cluster:
             create_topic(
                 cluster,
@@ -220,7 +227,7 @@ class _Writer(_Thread):
 
 class _Idempotent(_Writer):
     def _work(self, cluster: Cluster) -> None:
-        producer = Producer(cluster, TOPIC)
+        producer = _patiently(cluster, lambda: Producer(cluster, TOPIC))
         while not self._stop.is_set():
             partition, writes, records = self._draw_batch(Outcome.UNKNOWN)
             producer.send({partition: records})
@@ -230,8 +237,12 @@ class _Idempotent(_Writer):
 
 
 class _Transactional(_Writer):
+    @property
+    def _generation(self) -> Generation:
+        return TV1 if self._number % 2 else TV2
+
     def _work(self, cluster: Cluster) -> None:
-        producer = TransactionalProducer(cluster, f"{TOPIC}-{self._number}")
+        producer = TransactionalProducer(cluster, f"{TOPIC}-{self._number}", generation=self._generation)
         producer.init()
         while not self._stop.is_set():
             producer.begin()
@@ -242,7 +253,7 @@ class _Transactional(_Writer):
                 continue
             for write in (write for _, writes in sent for write in writes):
                 write.outcome = Outcome.UNKNOWN
-            _patiently(producer)
+            _commit(producer)
             for first, writes in sent:
                 _settle(writes, first)
                 self.acknowledged += len(writes)
@@ -280,7 +291,8 @@ class _Reader(_Thread):
                 got_s = time.monotonic()
                 for batch in without_aborted(chunk.batches, chunk.aborted):
                     for record in () if batch.is_control else read_records(batch):
-                        assert record.offset is not None and record.key is not None
+                        assert record.offset is not None
+                        assert record.key is not None
                         if start <= record.offset < end:
                             self.history.seen.append(
                                 TableSighting(
@@ -298,7 +310,17 @@ class _Reader(_Thread):
             self._positions[partition] = max(start, end)
 
 
-def _patiently(producer: TransactionalProducer) -> None:
+def _patiently(cluster: Cluster, make: Callable[[], Made]) -> Made:
+    """What is made with one request, which a kill may break off."""
+    patience = cluster.patience()
+    while True:
+        try:
+            return make()
+        except ConnectionFailed as failure:
+            patience.wait(failure)
+
+
+def _commit(producer: TransactionalProducer) -> None:
     """Commit, however often it takes to hear of it."""
     try:
         producer.commit()

@@ -1,5 +1,6 @@
-"""A log with a busy keeper, clients under way, and somebody who kills things; then everything is held against what was told."""
+"""A log with a busy keeper and clients under way, to kill parts of it, and to hold the rest against what was told."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.admin.client import find_address, get_json, post_json
+from soak.processes import find_keeper
 from soak.rest import POLL_SECONDS
 from soak.server import BUSY_KEEPER, Server
 from soak.workloads.upkeep import Upkeep, UpkeepSpec
@@ -21,7 +23,7 @@ class Stage:
     """Three nodes and their clients."""
 
     def __init__(self, directory: Path, *, seed: int, settings: str = BUSY_KEEPER) -> None:
-        print(f"seed {seed}")
+        sys.stdout.write(f"seed {seed}\n")
         self.server = Server(directory, nodes=NODES, settings=settings)
         self.data = directory / "data"
         self._seed = seed
@@ -53,11 +55,17 @@ class Stage:
         assert self._workload is not None
         return self._workload
 
-    def wait_for(self, find: Callable[[], Found], what: str) -> Found:
+    def find_keeper(self) -> int | None:
+        """Its process id, while one is there."""
+        return find_keeper(self.server.process.pid)
+
+    def wait_for(self, find: Callable[[], Found | None], what: str) -> Found:
         """What it finds, once it finds something."""
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not (found := find()):
-            assert time.monotonic() < deadline, f"no {what} within {WAIT_SECONDS_MAX} s\n{self.server.process.log}"
+            assert time.monotonic() < deadline, (
+                f"no {what} within {WAIT_SECONDS_MAX} s\n{self.server.process.log}"
+            )
             time.sleep(POLL_SECONDS / 10)
         return found
 
