@@ -237,13 +237,14 @@ def _check_rebuilt(server: Server, workloads: Iterable[Workload], logs: ReplicaL
     server.kill()
     server.disk.remove_control_plane()
     _start(server)
+    # A store that was away is looked at anew, and in sync soon.
+    for violation in _check_rest(server, workloads):
+        yield Violation(REBUILT, str(violation))
     if read_logs(server.bootstrap) != logs:
         yield Violation(REBUILT, "a control plane made anew shows another log")
     for workload in workloads:
         if isinstance(workload, Transform | Transfers) and not workload.is_still_there():
             yield Violation(REBUILT, "a control plane made anew shows other transactions")
-    for violation in _check_rest(server, workloads):
-        yield Violation(REBUILT, str(violation))
 
 
 def _is_expected(line: str) -> bool:
