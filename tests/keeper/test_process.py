@@ -136,3 +136,17 @@ def test_the_admin_file_of_a_dead_server_is_no_obstacle(tmp_path: Path, data: Pa
         keeper = run_keeper(data)
         assert keeper.wait(WAIT_SECONDS_MAX) == 0, keeper.stdout
         keeper.communicate()
+
+
+def test_a_keeper_of_a_dead_server_leaves_the_directory_alone(tmp_path: Path, data: Path) -> None:
+    """One that `holdfast up` has started must not be in the way of the next start."""
+    options = configured(tmp_path / "never.toml", round_seconds=86400.0)
+    with HoldfastProcess(data, "--nodes", "2", *options) as log:
+        create(log.bootstrap)
+        write(log.bootstrap, 20, "v")
+        log.kill()
+        # As `up` starts it; alone it would stay with what it finds to do, and hold the directory.
+        keeper = run_keeper(data, "--idle-seconds", "60", *options)
+        output = keeper.communicate(timeout=WAIT_SECONDS_MAX)[0]
+        assert (keeper.returncode, settled_to(data)) == (0, [0, 0]), output
+        assert "no more upkeep" in output
