@@ -18,7 +18,6 @@ from holdfast.errors import (
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     StorageUnavailable,
-    NotLeaderOrFollower,
     StoreFailed,
 )
 from holdfast.records.walk import walk_valid
