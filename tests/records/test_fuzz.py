@@ -80,6 +80,19 @@ def test_a_count_of_two_billion_costs_nothing(reader: str, codec: Codec) -> None
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_count_that_the_inflated_bytes_cannot_hold(codec: Codec) -> None:
+    """Key index and tombstones refuse it before they make room for as many records."""
+    batch = bytearray(build_batch([Record(value=bytes(1000))], codec=codec, last_offset=2**20))
+    batch[57:61] = (100_000).to_bytes(4, "big")
+    seal(batch)
+    assert count_data_records(batch) == 100_000
+    with pytest.raises(CorruptBatch, match="count"):
+        find_tombstones(batch)
+    with pytest.raises(CorruptBatch, match="count"):
+        KeyIndex(bytes_max=MIB, seed=0).shadow(batch, np.zeros(100_000, np.bool_))
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_a_bomb_inside_a_batch(codec: Codec) -> None:
     """64 MiB in a few kilobytes are refused by scan and decode within the bound that the caller sets."""
