@@ -1,5 +1,6 @@
 """A snapshot of the SQLite control plane, and the frames after it, make the same tables again."""
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -111,3 +112,22 @@ def test_a_snapshot_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         assert sorted(path.name for path in tmp_path.glob("one.*")) == ["one.db"]
         with pytest.raises(StoreFailed, match="cannot be copied"):
             plane.snapshot(tmp_path / "nowhere" / "one.db")
+
+
+def test_what_a_snapshot_contains_is_durable_where_it_was_copied_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journals go because of it: a power cut must not take the control plane back to where it needs them."""
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def watch(file: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{file}").readlink().name, (tmp_path / "one.tmp").exists()))
+        fsync(file)
+
+    with closing(SqliteControlPlane(tmp_path / "control.db")) as plane:
+        plane.add_store(1)
+        monkeypatch.setattr(os, "fsync", watch)
+        plane.snapshot(tmp_path / "one.db")
+    # After it was copied, and before it counts.
+    assert synced[0] == ("control.db-wal", True)

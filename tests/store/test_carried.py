@@ -10,7 +10,15 @@ import pytest
 
 from holdfast.errors import StoreFailed
 from holdfast.records.crc import crc32c
-from holdfast.store.carried import CarriedWriter, carried_number, carried_path, list_carried
+from holdfast.store.carried import (
+    CarriedWriter,
+    carried_number,
+    carried_path,
+    delete_carried,
+    lease_of_carried,
+    list_carried,
+    next_carried_number,
+)
 from holdfast.store.local import LocalStore
 from holdfast.store.store import Place
 from tests.store.frames import CLUSTER
@@ -123,3 +131,21 @@ def test_a_directory_without_an_identity_takes_none(tmp_path: Path) -> None:
     """Who it belongs to would be a guess."""
     with pytest.raises(StoreFailed, match=r"store\.json is missing"):
         CarriedWriter(tmp_path, NUMBER)
+
+
+def test_no_number_is_given_twice(store: LocalStore, tmp_path: Path) -> None:
+    """Each lease has its own, and the next one follows the last that is there."""
+    assert next_carried_number(tmp_path, 4) == carried_number(4, 0)
+    for number in (carried_number(4, 0), carried_number(4, 1), carried_number(5, 7), carried_number(3, 9)):
+        _write(tmp_path, number)
+    assert next_carried_number(tmp_path, 4) == carried_number(4, 2)
+    assert next_carried_number(tmp_path, 5) == carried_number(5, 8)
+    assert next_carried_number(tmp_path, 6) == carried_number(6, 0)
+    assert [lease_of_carried(number) for number in list_carried(tmp_path)] == [3, 4, 4, 5]
+
+
+def test_a_file_is_deleted_once(store: LocalStore, tmp_path: Path) -> None:
+    """What is not there frees nothing."""
+    _write(tmp_path)
+    assert delete_carried(tmp_path, NUMBER) == 44 + len(b"batch")
+    assert delete_carried(tmp_path, NUMBER) == 0

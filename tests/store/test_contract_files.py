@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -193,6 +194,28 @@ def test_carried_batches_are_read_like_those_of_a_journal(place: StorePlace) -> 
         store.read(places[2], len(body) + 1)
     with pytest.raises(StoreFailed, match=r"cannot read .*\.carried"):
         store.read(Place(journal=number + 1, position=44), 1)
+
+
+def test_files_that_somebody_else_deleted_are_let_go(place: StorePlace) -> None:
+    """They take space as long as they are open; who reads at that moment is not disturbed."""
+    store = place.open_faulty()
+    write_segment(place.path, random_batches(Random(SEED), 3))
+    store.read_segment(FILE, 0, 10)
+    segment_path(place.path, FILE).unlink()
+    assert _deleted_but_open(place.path)
+    assert len(store.read_segment(FILE, 0, 10)) == 10
+    store.forget_deleted()
+    assert not _deleted_but_open(place.path)
+    with pytest.raises(StoreFailed):
+        store.read_segment(FILE, 0, 10)
+
+
+def _deleted_but_open(path: Path) -> list[str]:
+    targets = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            targets.append(str(link.readlink()))
+    return [target for target in targets if target.startswith(str(path)) and target.endswith("(deleted)")]
 
 
 def test_carried_files_are_deleted(place: StorePlace) -> None:

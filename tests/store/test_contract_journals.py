@@ -1,5 +1,6 @@
 """What every store promises of journals that go, and of stores that were away: see the docstrings of `Store`."""
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -69,6 +70,27 @@ def test_the_last_journal_stays(place: StorePlace) -> None:
     store.begin_anew()
     assert store.delete_journals(99) == 0
     assert frames(place.open(), only) == []
+
+
+def test_a_journal_is_ended_on_demand(place: StorePlace) -> None:
+    """The next frame begins another, and the one after it stays there; whoever opens the store finds them all."""
+    store = place.open()
+    written = [append(store, 1), append(store, 2)]
+    with ThreadPoolExecutor(1) as another:
+        another.submit(store.roll).result()
+    written += [append(store, 3), append(store, 4)]
+    assert [frame.body.journal for frame in written] == [1, 1, 3, 3]
+    store.roll()
+    store.roll()
+    written += [append(store, 5), append(store, 6)]
+    assert store.list_journals() == [1, 3, 5]
+    again = place.open_faulty()
+    assert list(again.replay(None)) == written
+    again.roll()
+    assert append(again, 7).body.journal == 7
+    _snapshots(again, 50, 51)
+    again.delete_journals(7)
+    assert place.open().list_journals() == [7]
 
 
 def test_frame_one_must_be_there_without_a_checkpoint(place: StorePlace) -> None:

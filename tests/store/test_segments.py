@@ -8,7 +8,7 @@ import pytest
 from holdfast.store.open_files import OpenFiles
 from holdfast.store.segment import segment_file, segment_path
 from holdfast.store.segment_index import index_path, rebuild_index
-from holdfast.store.segments import Segments
+from holdfast.store.segments import Segments, delete_folder, delete_segment, scan_segments
 from tests.store.frames import TOPIC
 from tests.store.segments import FILE, random_batches, write_segment
 
@@ -60,3 +60,42 @@ def test_an_index_that_is_made_anew_during_the_deletion_goes_too(
     monkeypatch.setattr(Path, "unlink", unlink_late)
     Segments(tmp_path, OpenFiles()).delete(FILE)
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_folders_that_were_left_empty_are_found_and_deleted(tmp_path: Path) -> None:
+    """Of partitions and of topics, and neither those with something in them nor files."""
+    assert scan_segments(tmp_path) == (set(), [])
+    write_segment(tmp_path, [])
+    root = tmp_path / "segments"
+    (root / "topic" / "0").mkdir(parents=True)
+    (root / "topic" / "1").mkdir()
+    (root / "lone").mkdir()
+    (root / "stray").touch()
+    (root / "lone.txt").touch()
+    found = scan_segments(tmp_path)
+    assert found.files == {FILE}
+    assert sorted(found.empty_folders) == ["lone", "topic/0", "topic/1"]
+    (root / "topic" / "1" / "late.log").touch()
+    for folder in found.empty_folders:
+        delete_folder(tmp_path, folder)
+    delete_folder(tmp_path, "topic/0")
+    assert sorted(path.name for path in root.iterdir()) == sorted(
+        [FILE.split("/")[0], "topic", "stray", "lone.txt"]
+    )
+    assert [path.name for path in (root / "topic").iterdir()] == ["1"]
+    (root / "topic" / "1" / "late.log").unlink()
+    delete_folder(tmp_path, "topic/1")
+    assert not (root / "topic").exists()
+
+
+def test_the_last_segment_takes_its_folders_along(tmp_path: Path) -> None:
+    """Of the partition, and of the topic if it was the last one there."""
+    other = FILE.replace("/0/", "/1/")
+    for file in (FILE, other):
+        write_segment(tmp_path, [], file)
+    assert delete_segment(tmp_path, FILE) > 0
+    topic = segment_path(tmp_path, FILE).parent.parent
+    assert [path.name for path in topic.iterdir()] == ["1"]
+    delete_segment(tmp_path, other)
+    assert delete_segment(tmp_path, other) == 0
+    assert not topic.exists()
