@@ -76,11 +76,8 @@ def test_fifty_megabytes_come_and_go(tmp_path: Path) -> None:
         produce(log.bootstrap, "big", RECORDS, VALUE)
         written = sum(usage(data).values())
         assert written > 2 * 50 * MB * 0.95
-        # The journal ends with the next round's first frame, and goes after two snapshots.
-        for _ in range(3):
-            run_keeper(data)
+        run_keeper(data)
         settled = usage(data)
-        assert settled["journal"] < MB, settled
         assert settled["segments"] > 2 * 45 * MB, settled
         # Segments are as large as they are: those go that lie below as a whole.
         admin.delete_records([TopicPartition("big", 0, RECORDS // 2)])[
@@ -98,6 +95,7 @@ def test_fifty_megabytes_come_and_go(tmp_path: Path) -> None:
             assert process.poll() is None
             assert usage(data) == before
             os.kill(log.pid, signal.SIGCONT)
+        # A journal ends with a round's first frame, and goes after two snapshots.
         for _ in range(2):
             run_keeper(data)
         assert sum(usage(data).values()) < MB, usage(data)
