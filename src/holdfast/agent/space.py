@@ -74,8 +74,6 @@ class Space:
         # (when, what) was found on a store last: to look is not free, and whether to collect is asked often.
         self._found: dict[int, tuple[float, StoreFiles]] = {}
         self._looking = threading.Lock()
-        # One draft at a time: those who wait for a snapshot may give up, those who write it do not.
-        self._saving = threading.Lock()
         self.questions: Mapping[str, Answer] = {
             "files": self._find_files,
             "extents": self._list_extents,
@@ -94,9 +92,8 @@ class Space:
 
     def save_snapshot(self, store: int) -> None:
         """Have a store keep the control plane as of now, and the one before that."""
-        with self._saving:
-            self._stores[store].save_snapshot(self._plane.snapshot)
-            self._stores[store].keep_snapshots(SNAPSHOTS_KEPT)
+        self._stores[store].save_snapshot(self._plane.snapshot)
+        self._stores[store].keep_snapshots(SNAPSHOTS_KEPT)
 
     async def _find_files(self, document: dict[str, Any]) -> StoreFiles:
         wanted = messages.convert(document, FilesWanted)
