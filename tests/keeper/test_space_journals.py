@@ -116,6 +116,7 @@ def test_a_deleted_topic_leaves_nearly_nothing(tmp_path: Path, monkeypatch: pyte
     for store in (1, 2, 3):
         folders = [path.name for path in (engine.data / f"stores/{store}/segments").iterdir()]
         assert folders == [kept.topic_id.hex]
+        assert len(engine.cluster.stores.by_number[store].list_snapshots()) == 2
         assert engine.read(kept, store) == [(0, b"a", b"kept")]
     engine.end()
 

@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from holdfast.store.segment import SegmentWriter, segment_file, segment_path
 from tests.keeper.space import usage
 from tests.process import HoldfastProcess
 
@@ -108,3 +110,8 @@ def test_fifty_megabytes_come_and_go(tmp_path: Path) -> None:
         log.start()
         assert read(log.bootstrap, "kept") == kept
         assert log.stop() == 0
+    # Without a server nobody reads, and nobody is waited for.
+    orphan = segment_file(UUID(int=1), 0, 0, 1, "orphan")
+    SegmentWriter(data / "stores" / "1", orphan).finish()
+    run_keeper(data)
+    assert not segment_path(data / "stores" / "1", orphan).parent.exists()
