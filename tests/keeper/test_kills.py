@@ -1,5 +1,6 @@
 """Whoever is killed, and whatever is away meanwhile: in the end all replicas show what was written, and no more."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from soak.processes import kill
 from soak.rest import count_in_segments
 from soak.workloads.upkeep import RETENTION_MS, TOPIC
+from tests.agent.test_disk import mounted
 from tests.keeper.stage import Stage
 
 SEED = 7_919
@@ -72,3 +74,23 @@ def test_a_store_is_fenced_and_rebuilt_under_load(stage: Stage) -> None:
     stage.go_on(100)
     stage.wait_for(lambda: stage.phase(2) == "in sync", "store that is in sync")
     stage.end()
+
+
+def test_a_store_is_full_under_load(tmp_path: Path) -> None:
+    """Neither frames nor rewrites fit in: it is left behind, comes back once there is room, and ends up the same."""
+    stage = Stage(tmp_path / "round", seed=SEED)
+    path = stage.data / "stores" / "3"
+    stage.server.process.start()
+    stage.crash()
+    founded = path.rename(tmp_path / "3")
+    with mounted(path, "size=256k") as remount:
+        shutil.copytree(founded, path, dirs_exist_ok=True)
+        try:
+            stage.start()
+            stage.wait_for(lambda: stage.phase(3) == "away", "store that is full")
+            stage.go_on(50)
+            remount("size=256m")
+            stage.wait_for(lambda: stage.phase(3) == "in sync", "store that is in sync")
+            stage.end()
+        finally:
+            stage.close()
