@@ -174,3 +174,16 @@ def test_strangers_and_wrong_phases(engine: Engine) -> None:
     ):
         with pytest.raises(StoreOperationRefused, match=why):
             care(engine, work)
+
+
+def test_a_store_that_is_gone_is_not_made_anew(engine: Engine) -> None:
+    """Also one that was new when this process began: an empty directory would be in its way when it is back."""
+    key = fill(engine)
+    with engine.away(2), engine.away(3):
+        engine.append(key, (b"a", b"new"))
+        engine.look()
+        assert not (engine.data / "stores" / "2").exists()
+        assert "is not there" in engine.cluster.returning.reasons[2]
+    engine.look()
+    engine.round()
+    assert engine.table(key, 2) == engine.table(key, 3) == {b"a": b"new", b"b": b"old"}

@@ -3,6 +3,8 @@
 import itertools
 import logging
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import uuid4
 
 from holdfast.agent.catalog import Catalog, check_name
@@ -25,6 +27,7 @@ from holdfast.agent.topic_config import check_configs
 from holdfast.agent.transactions.coordinator import TransactionCoordinator
 from holdfast.agent.waiters import Waiters
 from holdfast.agent.writes import CreateTopic
+from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.plane import Topic
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import InvalidPartitions, InvalidReplicationFactor, PolicyViolation, StoreFailed
@@ -38,17 +41,46 @@ PARTITIONS_MAX = 10_000
 REPLICAS_DEFAULT_MAX = 3
 
 
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970, as record timestamps are."""
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that only ever go forward, for deadlines."""
+    return time.monotonic_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepClocks:
+    """What the ages of records and the graces of tombstones are told by; deadlines of clients are not."""
+
+    wall_ms: Callable[[], int] = wall_clock_ms
+    monotonic_ms: Callable[[], int] = monotonic_ms
+
+
+REAL_CLOCKS = UpkeepClocks()
+
+
 class Cluster:
     """All that is true of the log, whichever node is asked.
 
-    Must be made inside a running event loop. Opening replays what the control plane has not seen.
+    Must be made inside a running event loop. Opening replays what the control plane has not seen. `clocks` and
+    `coordination` are what they are by default; the lab alone has others.
     """
 
-    def __init__(self, settings: Settings, directory: DataDirectory) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        directory: DataDirectory,
+        *,
+        clocks: UpkeepClocks = REAL_CLOCKS,
+        coordination: Coordination = COORDINATED,
+    ) -> None:
         self.settings = settings
         self.cluster_id = directory.cluster_id
         restore(directory)
-        self.plane = SqliteControlPlane(directory.control_db)
+        self.plane = SqliteControlPlane(directory.control_db, coordination)
         reopened = {number: self._open_store(directory, number) for number in directory.nodes}
         self.stores = StoreSet(
             (store.as_store for store in reopened.values()),
@@ -88,9 +120,9 @@ class Cluster:
             self.groups,
             interval_seconds=settings.expire_seconds,
             offsets_retention_ms=int(settings.offsets_retention_seconds * 1000),
-            now_ms=wall_clock_ms,
+            now_ms=clocks.wall_ms,
         )
-        self.grace = Grace(self.plane, wall_ms=wall_clock_ms, monotonic_ms=monotonic_ms)
+        self.grace = Grace(self.plane, wall_ms=clocks.wall_ms, monotonic_ms=clocks.monotonic_ms)
         self.desk = Desk(
             self.plane,
             self.catalog,
@@ -99,7 +131,7 @@ class Cluster:
             directories={number: str(directory.store(number).resolve()) for number in directory.nodes},
             limits=settings.keeper,
             grace_ms=self.grace.elapsed_ms,
-            wall_ms=wall_clock_ms,
+            wall_ms=clocks.wall_ms,
         )
         self.coordination = CoordinationReader(
             self.plane,
@@ -136,11 +168,11 @@ class Cluster:
         """The store, open unless it cannot be: then the others go on without it, as if it had failed."""
 
         known = {state.store: state for state in self.plane.list_stores()}
-        has_frames = number in known and known[number].checkpoint is not None
 
         def open_store(incarnation: int | None) -> LocalStore:
             path = directory.store(number)
-            if has_frames and not path.exists():
+            # Asked each time: a store may be gone that was new when this process began.
+            if self.plane.find_checkpoint(number) is not None and not path.exists():
                 # To make it anew would be to take a lost disk for a store that is well.
                 raise StoreFailed(
                     f"{path} is not there: put it back, or run `holdfast store rebuild {number}`"
@@ -225,13 +257,3 @@ class Cluster:
         await self.commits.stop()
         self.stores.close()
         self.plane.close()
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970, as record timestamps are."""
-    return time.time_ns() // 1_000_000
-
-
-def monotonic_ms() -> int:
-    """Milliseconds that only ever go forward, for deadlines."""
-    return time.monotonic_ns() // 1_000_000

@@ -61,7 +61,7 @@ async def _listen(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     scratch = bytearray(SCRATCH_BYTES)
-    servers = [await _open(agent, scratch) for agent in agents]
+    servers = [await open_listener(agent, scratch) for agent in agents]
     async with alongside(agents):
         # What is there now stays: the collector need not look at it again.
         gc.freeze()
@@ -72,7 +72,7 @@ async def _listen(
         server.close()
 
 
-async def _open(agent: Agent, scratch: bytearray) -> asyncio.Server:
+async def open_listener(agent: Agent, scratch: bytearray) -> asyncio.Server:
     """Node n listens on the port of the settings plus n - 1, or on a free one."""
     loop = asyncio.get_running_loop()
     host, port = agent.host, agent.settings.port

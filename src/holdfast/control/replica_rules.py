@@ -4,7 +4,7 @@ Whatever these functions refuse, they refuse again in a replay: they look at not
 determine. Where bytes lie is no such thing (a replay may have fewer stores), nor is what has been trimmed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.control.plane import LogBounds
@@ -176,9 +176,11 @@ class KeptGroup:
     trimmed_to: int = 0
     """The highest that was: extents below may be missing, even if a newcomer might use them."""
 
-    def recomputed(self, members: Mapping[int, KeptReplica], at_ms: int) -> "KeptGroup":
-        """After a report or a change of the members."""
-        ids = [ReplicaId(store) for store in members]
+    def recomputed(
+        self, members: Mapping[int, KeptReplica], at_ms: int, counted: Collection[int] | None = None
+    ) -> "KeptGroup":
+        """After a report or a change of the members; `counted`: those that are waited for, None: all."""
+        ids = [ReplicaId(store) for store in (members if counted is None else counted)]
         mccos = {ReplicaId(store): replica.mcco for store, replica in members.items()}
         mxfos = {ReplicaId(store): replica.mxfo for store, replica in members.items()}
         mtro = risen(self.removable.mtro, removal_offset(mccos, ids))
@@ -192,9 +194,14 @@ class KeptGroup:
             trimmed_to=max(self.trimmed_to, extents_from),
         )
 
-    def regrouped(self, members: Mapping[int, KeptReplica], at_ms: int = NO_TIME) -> "KeptGroup":
+    def regrouped(
+        self,
+        members: Mapping[int, KeptReplica],
+        at_ms: int = NO_TIME,
+        counted: Collection[int] | None = None,
+    ) -> "KeptGroup":
         """Other members, or one in another life."""
-        return replace(self, membership=self.membership + 1).recomputed(members, at_ms)
+        return replace(self, membership=self.membership + 1).recomputed(members, at_ms, counted)
 
     def newcomer(self, start: int, end: int) -> KeptReplica:
         """A replica that begins empty.

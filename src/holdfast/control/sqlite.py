@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
+from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.plane import (
     Extent,
     GroupOffset,
@@ -44,7 +45,7 @@ _JOINING = (
 class SqliteControlPlane:
     """Implements `ControlPlane`; see the contract there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, coordination: Coordination = COORDINATED) -> None:
         self._path = path
         try:
             self._writer = connect(path)
@@ -57,7 +58,7 @@ class SqliteControlPlane:
         self._of_thread = threading.local()
         rows = self._reader.execute("SELECT topic_id, topic FROM topics")
         self._topic_rows = {UUID(bytes=topic_id): row for topic_id, row in rows}
-        self._applier = FrameApplier(self._writer, self._topic_rows)
+        self._applier = FrameApplier(self._writer, self._topic_rows, coordination)
         self._transactions = TransactionReader(lambda: self._reader, self._topic_rows)
         self._log = LogReader(lambda: self._reader, self._topic_rows)
         self._replicas = ReplicaReader(lambda: self._reader, self._topic_rows)
@@ -244,6 +245,10 @@ class SqliteControlPlane:
     def find_next_instance(self) -> int:
         """The number that the next transaction instance gets."""
         return self._transactions.find_next_instance()
+
+    def list_decided(self) -> set[int]:
+        """The instances whose outcome is kept."""
+        return self._transactions.list_decided()
 
     def find_instance_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
         """Where an open instance has data."""

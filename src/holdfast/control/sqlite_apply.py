@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.sqlite_groups import GroupTable
 from holdfast.control.sqlite_log import PLACE
 from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
@@ -65,9 +66,15 @@ class FrameApplier:
     `topic_rows` (topic id → number) is shared with the reading half.
     """
 
-    def __init__(self, writer: sqlite3.Connection, topic_rows: dict[UUID, int]) -> None:
+    def __init__(
+        self,
+        writer: sqlite3.Connection,
+        topic_rows: dict[UUID, int],
+        coordination: Coordination = COORDINATED,
+    ) -> None:
         self._writer = writer
-        self._replicas = ReplicaRows(writer)
+        self._coordination = coordination
+        self._replicas = ReplicaRows(writer, coordination)
         self._topics = TopicTable(writer, topic_rows, self._replicas)
         self._transactions = TransactionTable(writer, self._topics)
         self._groups = GroupTable(writer, self._topics, self._transactions)
@@ -135,7 +142,7 @@ class FrameApplier:
         """Delete rows that nobody sees any more: see `ControlPlane.trim`."""
         with self._writing:
             try:
-                return trim(self._writer, rows_max)
+                return trim(self._writer, rows_max, self._coordination)
             except sqlite3.Error as failure:
                 raise StoreFailed(f"the control plane cannot be trimmed: {failure}") from failure
 

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 
+from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.replica_rules import KeptGroup, KeptReplica, KeptStore, founding
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import CommitRefused
@@ -32,8 +33,9 @@ PlaceOf = tuple[int, int]
 class ReplicaRows:
     """Reads and writes the rows; what they should say is decided in `replica_rules`."""
 
-    def __init__(self, writer: sqlite3.Connection) -> None:
+    def __init__(self, writer: sqlite3.Connection, coordination: Coordination = COORDINATED) -> None:
         self._writer = writer
+        self._coordination = coordination
 
     def find_store(self, store: int) -> KeptStore | None:
         """A store, if it is known."""
@@ -114,13 +116,16 @@ class ReplicaRows:
     def recompute(self, place: PlaceOf, at_ms: int, *, regroup: bool = False) -> None:
         """The group's values, after what a member has reported or after the members have changed."""
         rows = self._writer.execute(
-            f"SELECT store, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
+            f"SELECT store, phase, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
             f" WHERE topic = ? AND partition = ? AND {IS_MEMBER}",
             place,
-        )
-        members = {row[0]: read_replica(row[1:]) for row in rows}
+        ).fetchall()
+        members = {row[0]: read_replica(row[2:]) for row in rows}
+        phases = {row[0]: None if row[1] is None else PHASES[row[1]] for row in rows}
+        counted = [store for store, phase in phases.items() if self._coordination.counts(phase)]
         group = self.get_group(place)
-        group = group.regrouped(members, at_ms) if regroup else group.recomputed(members, at_ms)
+        recompute = group.regrouped if regroup else group.recomputed
+        group = recompute(members, at_ms, counted)
         self._writer.execute(
             "INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (

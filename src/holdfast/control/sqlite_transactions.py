@@ -196,6 +196,12 @@ class TransactionReader:
         instance: int = self._connect().execute("SELECT instance FROM next_instance").fetchone()[0]
         return instance
 
+    def list_decided(self) -> set[int]:
+        """The instances whose outcome is kept."""
+        return {
+            row[0] for row in self._connect().execute("SELECT instance FROM instances WHERE outcome <> 0")
+        }
+
     def find_partitions(self, instance: int) -> list[tuple[UUID, int, int]]:
         """(topic id, partition, first offset) of an open instance."""
         rows = self._connect().execute(

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS
 from holdfast.control.sqlite_transactions import forget_unnamed
 
@@ -38,13 +39,20 @@ TRIM_DELETED = (
     "DELETE FROM group_offsets WHERE (group_id, topic, partition) IN (SELECT group_id, topic, partition"
     " FROM group_offsets WHERE topic IN (SELECT topic FROM deleted_topics) LIMIT ?) RETURNING NULL",
 )
+FORGET_BELOW_MXRO = (
+    "DELETE FROM instances WHERE outcome <> 0 AND NOT EXISTS (SELECT 1 FROM extents CROSS JOIN removals"
+    " USING (topic, partition) WHERE extents.instance = instances.instance AND last_offset >= mxro)"
+)
+"""Without a look at who still has records of the instance: only where nobody waits for those who are away."""
 
 
-def trim(writer: sqlite3.Connection, rows_max: int) -> int:
+def trim(writer: sqlite3.Connection, rows_max: int, coordination: Coordination = COORDINATED) -> int:
     """Delete up to so many rows, in one transaction; how many there were."""
     writer.execute("BEGIN IMMEDIATE")
     try:
         trimmed = _trim(writer, rows_max)
+        if not coordination.waits_for_absent:
+            writer.execute(FORGET_BELOW_MXRO)
     except BaseException:
         writer.execute("ROLLBACK")
         raise

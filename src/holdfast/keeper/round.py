@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -50,7 +50,7 @@ class RoundReport:
 
 
 class Round:
-    """Works through all stores that it can get a lease for, then lets them go."""
+    """Works through all stores that it can get a lease for, or through `stores` alone, then lets them go."""
 
     def __init__(
         self,
@@ -58,11 +58,13 @@ class Round:
         choose_runner: ChooseRunner,
         *,
         waits: bool = False,
+        stores: Container[int] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self._gateway = gateway
         self._choose_runner = choose_runner
         self._waits = waits
+        self._stores = stores
         self._on_progress = on_progress
         self._limits = gateway.find_limits()
         self.leased: list[int] = []
@@ -73,7 +75,7 @@ class Round:
         """All that is due now, once; stores that are joining are brought along until nothing more can be done."""
         due: list[tuple[ReplicaView, Plan]] = []
         try:
-            for store in self._gateway.list_stores():
+            for store in self._list_stores():
                 if store.phase is StorePhase.JOINING or self._has_joining(store):
                     self._catch_up(store)
                 elif store.phase is StorePhase.IN_SYNC:
@@ -85,6 +87,10 @@ class Round:
             while self.leased:
                 self._gateway.release(self.leased.pop())
         return self.report
+
+    def _list_stores(self) -> list[StoreInfo]:
+        chosen = self._stores
+        return [store for store in self._gateway.list_stores() if chosen is None or store.store in chosen]
 
     def _has_joining(self, store: StoreInfo) -> bool:
         """Whether a replica on a store that is in sync has yet to be."""
@@ -120,7 +126,7 @@ class Round:
         """After the rewrites, which leave most of what there is to collect; a store that fails harms no other."""
         collector = Collector(self._gateway, self._limits, self._lease)
         self.report.collected = collector.collected
-        stores = self._gateway.list_stores()
+        stores = self._list_stores()
         for store in stores:
             if store.phase in (StorePhase.IN_SYNC, StorePhase.JOINING):
                 with self._failing_alone(f"store {store.store}: space is not given back"):
