@@ -5,8 +5,8 @@ import random
 import pytest
 
 from holdfast.lab import steps
+from holdfast.lab.engines.engine import StepError
 from holdfast.lab.engines.model import Model
-from holdfast.lab.engines.partition import StepError
 from holdfast.lab.verdict import judge
 from holdfast.rules.entry import Isolation
 from holdfast.rules.policy import HOUR_MS, CompactionConfig

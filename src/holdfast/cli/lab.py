@@ -1,6 +1,8 @@
 """`holdfast lab`: scenarios, random schedules and sweeps, on engines that show Kafka's harm and the cure."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,12 @@ import click
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.keeper.round import ChooseRunner
     from holdfast.lab.account import Account
+    from holdfast.lab.scenario import Scenario
 
-ENGINES = ("model",)
+ENGINES = ("model", "holdfast")
+SPARK_MASTER = "local[2]"
 _ELSEWHERE = {"explore": "Search random schedules for one that goes wrong."}
 
 
@@ -63,9 +68,15 @@ def list_(as_json: bool) -> None:
 
 @lab.command()
 @click.argument("scenario")
-@click.option("--engine", default="model", show_default=True, help="What runs it: model.")
+@click.option(
+    "--engine",
+    default="model",
+    show_default=True,
+    help="What runs it: model, a simulation, or holdfast, the log itself.",
+)
 @click.option("--policy", default="kafka", show_default=True, help="Who compacts: kafka or coordinated.")
 @click.option("--replicas", type=int, help="How many replicas the partition begins with.")
+@click.option("--spark", is_flag=True, help="With --engine holdfast: rewrite on a Spark session.")
 @click.option("--step", "stepwise", is_flag=True, help="Wait for a key after every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the end of the account as JSON.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the account as one page.")
@@ -76,6 +87,7 @@ def run(
     engine: str,
     policy: str,
     replicas: int | None,
+    spark: bool,
     stepwise: bool,
     as_json: bool,
     html_path: Path | None,
@@ -86,24 +98,27 @@ def run(
     Exit code 0: all replicas agree with what was written; 1: they do not, or one stopped itself.
     """
     from holdfast.lab import account, library
-    from holdfast.lab.engines.model import POLICIES
+    from holdfast.lab.engines.engine import POLICIES
 
     _one_of("engine", engine, ENGINES)
     _one_of("policy", policy, POLICIES)
-    told = account.begin(library.load(scenario, replicas=replicas), policy=policy)
+    if spark and engine != "holdfast":
+        raise UsageError("--spark is for --engine holdfast: the model rewrites nothing")
+    story = library.load(scenario, replicas=replicas)
     if html_path is not None:
         _write(html_path, "")  # an unwritable path fails before the run, not after it
-    if as_json:
-        for _ in account.advance(told):
-            pass
-        click.echo(json.dumps(told.as_json(), indent=2, ensure_ascii=False))
-    else:
-        _tell(told, stepwise)
-    if html_path is not None:
-        from holdfast.lab import page
+    with _begun(story, engine, policy, spark) as told:
+        if as_json:
+            for _ in account.advance(told):
+                pass
+            click.echo(json.dumps(told.as_json(), indent=2, ensure_ascii=False))
+        else:
+            _tell(told, stepwise)
+        if html_path is not None:
+            from holdfast.lab import page
 
-        _write(html_path, page.account_page(told))
-    ctx.exit(0 if told.agreed else 1)
+            _write(html_path, page.account_page(told))
+        ctx.exit(0 if told.agreed else 1)
 
 
 @lab.command()
@@ -139,6 +154,34 @@ def sweep(as_json: bool, html_path: Path | None) -> None:
         Console(highlight=False).print(sweep_view.table(cells))
     if html_path is not None:
         _write(html_path, sweep_view.sweep_page(cells))
+
+
+@contextmanager
+def _begun(story: "Scenario", engine: str, policy: str, spark: bool) -> Iterator["Account"]:
+    from holdfast.lab import account
+
+    if engine == "model":
+        yield account.begin(story, policy=policy)
+        return
+    from holdfast.lab.engines.holdfast import in_process, open_engine
+
+    with (
+        _spark_runner() if spark else nullcontext(in_process) as choose_runner,
+        open_engine(story, policy=policy, choose_runner=choose_runner) as opened,
+    ):
+        yield account.begin_on(opened, story)
+
+
+@contextmanager
+def _spark_runner() -> Iterator["ChooseRunner"]:
+    from holdfast.spark.rewrites import SparkRunner
+    from holdfast.spark.session import spark_session
+
+    session = spark_session("holdfast lab", master=SPARK_MASTER)
+    try:
+        yield lambda size_bytes: SparkRunner(session)
+    finally:
+        session.stop()
 
 
 def _tell(told: "Account", stepwise: bool) -> None:

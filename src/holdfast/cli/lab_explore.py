@@ -76,7 +76,7 @@ def explore(
 
 
 def _refuse_nonsense(search: "Search", jobs: int | None) -> None:
-    from holdfast.lab.engines.model import POLICIES, REPLICAS_MAX
+    from holdfast.lab.engines.engine import POLICIES, REPLICAS_MAX
     from holdfast.lab.guards import GUARDS
 
     if search.seeds < 1:

@@ -7,9 +7,8 @@ from typing import Any
 
 from holdfast.errors import OutcomeMissing, UsageError
 from holdfast.lab import steps
+from holdfast.lab.engines.engine import Engine, SeenReplica, StepError
 from holdfast.lab.engines.model import Model
-from holdfast.lab.engines.partition import StepError
-from holdfast.lab.engines.replica import Replica
 from holdfast.lab.narration import Happening, sentence
 from holdfast.lab.scenario import FILLER_KEY, Line, Scenario
 from holdfast.lab.verdict import Finding, judge
@@ -74,10 +73,13 @@ class Account:
     """A run from beginning to end."""
 
     scenario: Scenario
-    engine: str
-    policy: str
-    model: Model
+    engine: Engine
     frames: list[Frame] = field(default_factory=list)
+
+    @property
+    def policy(self) -> str:
+        """Who compacted."""
+        return self.engine.policy
 
     @property
     def findings(self) -> list[Finding]:
@@ -89,9 +91,9 @@ class Account:
         return list(first.values())
 
     @property
-    def halted(self) -> list[Replica]:
+    def halted(self) -> list[SeenReplica]:
         """Replicas that stopped themselves rather than guess."""
-        return [replica for replica in self.model.replicas.values() if replica.halted is not None]
+        return [replica for replica in self.engine.replicas.values() if replica.halted is not None]
 
     @property
     def variants(self) -> list[str]:
@@ -118,7 +120,7 @@ class Account:
 
     def removed(self) -> dict[str, int]:
         """What the cleaners have forgotten in all."""
-        replicas = self.model.replicas.values()
+        replicas = self.engine.replicas.values()
         return {
             "tombstones": sum(replica.tombstones_removed for replica in replicas),
             "outcomes": sum(replica.outcomes_removed for replica in replicas),
@@ -128,7 +130,7 @@ class Account:
         """The account's end, for programs."""
         return {
             "scenario": self.scenario.name,
-            "engine": self.engine,
+            "engine": self.engine.name,
             "policy": self.policy,
             "diverged": bool(self.findings),
             "halted": bool(self.halted),
@@ -142,15 +144,19 @@ class Account:
             "removed": self.removed(),
         }
 
-    def _last(self) -> Iterator[tuple[Replica, Strip]]:
+    def _last(self) -> Iterator[tuple[SeenReplica, Strip]]:
         for strip in self.frames[-1].strips:
-            yield self.model.replicas[strip.replica], strip
+            yield self.engine.replicas[strip.replica], strip
 
 
 def begin(scenario: Scenario, *, policy: str) -> Account:
-    """A run that has not taken its first step."""
-    model = Model(policy=policy, replicas=scenario.replicas, config=scenario.config)
-    return Account(scenario=scenario, engine="model", policy=policy, model=model)
+    """A run on the model that has not taken its first step."""
+    return begin_on(Model(policy=policy, replicas=scenario.replicas, config=scenario.config), scenario)
+
+
+def begin_on(engine: Engine, scenario: Scenario) -> Account:
+    """The same on an engine that was made for the scenario."""
+    return Account(scenario=scenario, engine=engine)
 
 
 def advance(account: Account) -> Iterator[Frame]:
@@ -170,38 +176,49 @@ def run(scenario: Scenario, *, policy: str) -> Account:
 
 
 def _run_line(account: Account, line: Line) -> Frame:
-    model = account.model
-    model.passes.clear()
+    engine = account.engine
+    engine.passes.clear()
+    stopped = None
     for step in line.steps:
         try:
-            model.apply(step)
+            engine.apply(step)
         except StepError as refused:
             if isinstance(step, steps.Clean | steps.Settle):
                 continue  # "all cleaners" means those of replicas that are up
+            stopped = _stopped(engine, step)
+            if stopped is not None:
+                break  # it was told already; the story goes on without that replica
             raise UsageError(
                 f"scenario {account.scenario.name}, line {line.number} ({line.text}): {refused}"
             ) from None
-    model.apply(steps.Exchange())
+    engine.apply(steps.Exchange())
     last = line is account.scenario.lines[-1]
     looks = last or isinstance(line.steps[-1], steps.ConsumeVia)
-    strips = tuple(_strip(model, replica) for _, replica in sorted(model.replicas.items()))
+    strips = tuple(_strip(engine, replica) for _, replica in sorted(engine.replicas.items()))
     return Frame(
         line=line,
-        now_ms=model.now_ms,
-        sentence=sentence(Happening(line=line, model=model)),
+        now_ms=engine.now_ms,
+        sentence=sentence(Happening(line=line, engine=engine))
+        if stopped is None
+        else f"Replica {stopped} stopped itself before, so this cannot be done.",
         remark=line.remarks.get(account.policy, line.remarks.get("", "")),
         is_still=not looks and bool(account.frames) and strips == account.frames[-1].strips,
         strips=strips,
-        findings=tuple(judge(model)) if looks else (),
+        findings=tuple(judge(engine)) if looks else (),
     )
 
 
-def _strip(model: Model, replica: Replica) -> Strip:
-    coordination = model.partition.coordination
-    removable = coordination.nodes[replica.id].state.removable if coordination else None
+def _stopped(engine: Engine, step: steps.Step) -> int | None:
+    """The replica that a step is about, if it has stopped itself."""
+    replica = engine.replicas.get(getattr(step, "replica", 0))
+    return replica.id if replica is not None and replica.halted is not None else None
+
+
+def _strip(engine: Engine, replica: SeenReplica) -> Strip:
+    removable = engine.removable(replica.id)
     return Strip(
         replica=replica.id,
-        state=_state(model, replica),
+        state=_state(engine, replica),
         cells=tuple(_cell(replica, entry) for entry in replica.entries),
         last_stable_offset=replica.last_stable_offset,
         high_watermark=replica.high_watermark,
@@ -211,17 +228,17 @@ def _strip(model: Model, replica: Replica) -> Strip:
     )
 
 
-def _state(model: Model, replica: Replica) -> str:
+def _state(engine: Engine, replica: SeenReplica) -> str:
     if replica.halted is not None:
         return "stopped"
     if not replica.alive:
         return "down"
-    if model.partition.leader_id == replica.id:
+    if engine.leader_id == replica.id:
         return "leader"
-    return "in sync" if replica.id in model.partition.isr else "behind"
+    return "in sync" if replica.id in engine.in_sync else "behind"
 
 
-def _cell(replica: Replica, entry: Entry) -> Cell:
+def _cell(replica: SeenReplica, entry: Entry) -> Cell:
     if entry.empty:
         return Cell(offset=entry.offset, look=Look.EMPTY, label="∅")
     if entry.marker is not None:
@@ -242,9 +259,9 @@ def _cell(replica: Replica, entry: Entry) -> Cell:
     return Cell(offset=entry.offset, look=look, label=label)
 
 
-def _look(replica: Replica, entry: Entry) -> Look:
+def _look(replica: SeenReplica, entry: Entry) -> Look:
     try:
-        outcome = replica.rules.outcome(entry)
+        outcome = replica.outcome(entry)
     except OutcomeMissing:
         return Look.OPEN
     if outcome is Outcome.OPEN:
@@ -259,7 +276,7 @@ def _entry_json(entry: Entry, cell: Cell) -> dict[str, Any]:
     return {"offset": entry.offset, "look": look, "key": entry.key, "value": entry.value}
 
 
-def _replica_json(replica: Replica, strip: Strip) -> dict[str, Any]:
+def _replica_json(replica: SeenReplica, strip: Strip) -> dict[str, Any]:
     return {
         "id": strip.replica,
         "state": strip.state,

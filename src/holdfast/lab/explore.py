@@ -12,8 +12,8 @@ from random import Random
 from holdfast.errors import OutcomeMissing
 from holdfast.lab import steps
 from holdfast.lab.coordination import Unsettled
+from holdfast.lab.engines.engine import StepError
 from holdfast.lab.engines.model import Model
-from holdfast.lab.engines.partition import StepError
 from holdfast.lab.guards import without
 from holdfast.lab.invariants import Checker
 from holdfast.lab.schedule import Scheduler

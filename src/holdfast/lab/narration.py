@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.lab import steps
-from holdfast.lab.engines.model import Model
+from holdfast.lab.engines.engine import Engine
 from holdfast.lab.scenario import FILLER_KEY, Line
 from holdfast.rules.entry import Entry
 from holdfast.rules.policy import Fate
@@ -24,10 +24,10 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """A line that was run, and the model right after it."""
+    """A line that was run, and the engine right after it."""
 
     line: Line
-    model: Model
+    engine: Engine
 
 
 def sentence(happening: Happening) -> str:
@@ -59,11 +59,12 @@ def replicas(numbers: Iterable[int]) -> str:
     return f"{'replica' if len(known) == 1 else 'replicas'} {listed(known)}"
 
 
-def _heard(model: Model) -> str:
+def _heard(engine: Engine) -> str:
     """Who has the newest record, and who has not heard of it."""
-    end = model.partition.leader.log_end
-    have = [number for number, replica in model.replicas.items() if replica.log_end == end]
-    lack = [number for number in model.replicas if number not in have]
+    assert engine.leader_id is not None
+    end = engine.replicas[engine.leader_id].log_end
+    have = [n for n, replica in engine.replicas.items() if replica.alive and replica.log_end == end]
+    lack = [number for number in engine.replicas if number not in have]
     missed = f"; {replicas(lack)} {'does' if len(lack) == 1 else 'do'} not hear of it" if lack else ""
     return f"{replicas(have)} {'takes' if len(have) == 1 else 'take'} it{missed}"
 
@@ -73,7 +74,7 @@ def _tell_produce(happening: Happening) -> str:
     assert isinstance(step, steps.Produce)
     inside = f" in {step.producer}'s transaction" if step.producer else ""
     what = f"{step.key} is deleted" if step.value is None else f"{step.key}={step.value} is written"
-    return f"{what}{inside}: {_heard(happening.model)}."
+    return f"{what}{inside}: {_heard(happening.engine)}."
 
 
 def _tell_begin(happening: Happening) -> str:
@@ -87,13 +88,13 @@ def _tell_end(happening: Happening) -> str:
     assert isinstance(step, steps.End)
     return (
         f"Producer {step.producer}'s transaction is {step.outcome.value}: "
-        f"the marker is written, and {_heard(happening.model)}."
+        f"its outcome is written, and {_heard(happening.engine)}."
     )
 
 
 def _tell_kill(happening: Happening) -> str:
     number = _replica(happening)
-    leader = happening.model.partition.leader_id
+    leader = happening.engine.leader_id
     return f"Replica {number} goes down with its log as it is; " + (
         f"replica {leader} leads." if leader else "nobody is left to lead."
     )
@@ -101,29 +102,33 @@ def _tell_kill(happening: Happening) -> str:
 
 def _tell_return(happening: Happening) -> str:
     number = _replica(happening)
-    partition = happening.model.partition
+    engine = happening.engine
     back = f"Replica {number} is back with the log that it had"
-    if partition.leader_id is None:
+    if engine.leader_id is None:
         return f"{back}, but nobody who was in sync is up to lead."
-    behind = partition.leader.log_end - happening.model.replicas[number].log_end
+    behind = engine.replicas[engine.leader_id].log_end - engine.replicas[number].log_end
     return f"{back}, {behind} offset{'s' if behind != 1 else ''} behind."
 
 
 def _tell_lag(happening: Happening) -> str:
-    return f"Replica {_replica(happening)} stalls: it is up and cleans its log, but fetches nothing."
+    number = _replica(happening)
+    if happening.engine.replicas[number].alive:
+        return f"Replica {number} stalls: it is up and cleans its log, but fetches nothing."
+    return f"Replica {number} stalls: its store takes nothing, and nobody reaches it."
 
 
 def _tell_await_isr(happening: Happening) -> str:
-    model = happening.model
-    stopped = [replica.id for replica in model.replicas.values() if replica.halted is not None]
+    engine = happening.engine
+    stopped = [replica.id for replica in engine.replicas.values() if replica.halted is not None]
     end = f"; {replicas(stopped)} stopped rather than guess" if stopped else ""
-    return f"Everybody fetches from its own log end on: {replicas(model.partition.isr)} in sync{end}."
+    return f"Everybody fetches from its own log end on: {replicas(engine.in_sync)} in sync{end}."
 
 
 def _tell_fetch(happening: Happening) -> str:
     number = _replica(happening)
-    reached = happening.model.replicas[number].log_end
-    leader = happening.model.partition.leader
+    engine = happening.engine
+    assert engine.leader_id is not None
+    reached, leader = engine.replicas[number].log_end, engine.replicas[engine.leader_id]
     return f"Replica {number} copies from replica {leader.id}, up to offset {reached} of {leader.log_end}."
 
 
@@ -146,20 +151,20 @@ def _tell_advance(happening: Happening) -> str:
 
 
 def _tell_cleaning(happening: Happening) -> str:
-    return f"Cleaners look at their logs: {_effects(happening.model)}."
+    return f"Cleaners look at their logs: {_effects(happening.engine)}."
 
 
 def _tell_churn(happening: Happening) -> str:
     passed = sum(step.ms for step in happening.line.steps if isinstance(step, steps.Advance))
     return (
-        f"{duration(passed).capitalize()} of other records and cleaner passes: {_effects(happening.model)}."
+        f"{duration(passed).capitalize()} of other records and cleaner passes: {_effects(happening.engine)}."
     )
 
 
 def _tell_consume_via(happening: Happening) -> str:
     step = happening.line.steps[0]
     assert isinstance(step, steps.ConsumeVia)
-    read = happening.model.replicas[step.replica].read(step.isolation)
+    read = happening.engine.replicas[step.replica].read(step.isolation)
     told = [f"{e.key}={'✗' if e.value is None else e.value}" for e in read if e.key != FILLER_KEY]
     fillers = sum(1 for entry in read if entry.key == FILLER_KEY)
     if fillers:
@@ -168,13 +173,13 @@ def _tell_consume_via(happening: Happening) -> str:
     return f"A {step.isolation.value} consumer reads through replica {step.replica} and gets {got}."
 
 
-def _effects(model: Model) -> str:
+def _effects(engine: Engine) -> str:
     """What the passes removed, told once for all replicas that did the same."""
     by_what: dict[str, list[int]] = {}
-    for number, done in model.passes:
+    for number, done in engine.passes:
         for fate, entry in done.fates:
             if entry.key != FILLER_KEY and _TOLD[fate]:
-                by_what.setdefault(_TOLD[fate].format(what=_name(model, entry)), []).append(number)
+                by_what.setdefault(_TOLD[fate].format(what=_name(engine, entry)), []).append(number)
     by_who: dict[tuple[int, ...], list[str]] = {}
     for what, numbers in by_what.items():
         by_who.setdefault(tuple(sorted(set(numbers))), []).append(what)
@@ -182,26 +187,25 @@ def _effects(model: Model) -> str:
         f"{replicas(who)} {'drops' if len(who) == 1 else 'drop'} {listed(dict.fromkeys(what))}"
         for who, what in by_who.items()
     ]
-    return "; ".join(told + _waiting(model)) or "nothing of note is dropped"
+    return "; ".join(told + _waiting(engine)) or "nothing of note is dropped"
 
 
-def _waiting(model: Model) -> list[str]:
+def _waiting(engine: Engine) -> list[str]:
     """Under coordination: whom everybody waits for."""
-    coordination = model.partition.coordination
-    down = [replica.id for replica in model.replicas.values() if not replica.alive]
-    if coordination is None or not down or model.partition.leader_id is None:
+    down = [replica.id for replica in engine.replicas.values() if not replica.alive]
+    removable = None if engine.leader_id is None else engine.removable(engine.leader_id)
+    if removable is None or not down:
         return []
-    removable = coordination.nodes[model.partition.leader_id].state.removable
     return [
         f"deletes from offset {removable.mtro} and outcomes from {removable.mxro} on "
         f"wait for {replicas(down)}"
     ]
 
 
-def _name(model: Model, entry: Entry) -> str:
+def _name(engine: Engine, entry: Entry) -> str:
     if entry.marker is None:
         return f"{entry.key}" if entry.value is None else f"{entry.key}={entry.value}"
-    producer = next(name for name, known in model.producers.items() if known.id == entry.producer_id)
+    producer = engine.producer_name(entry.producer_id)
     return f"{'COMMIT' if entry.marker is Outcome.COMMITTED else 'ABORT'} of producer {producer}"
 
 

@@ -24,7 +24,7 @@ def account_page(account: Account) -> str:
     frames = "\n".join(_frame(number, frame) for number, frame in enumerate(account.frames, start=1))
     body = (
         f"<header><h1>{escape(scenario.title)}</h1><p>{escape(scenario.about)}</p>"
-        f'<p class="facts">scenario <b>{escape(scenario.name)}</b>, engine <b>{account.engine}</b>, '
+        f'<p class="facts">scenario <b>{escape(scenario.name)}</b>, engine <b>{account.engine.name}</b>, '
         f"policy <b>{account.policy}</b>, {scenario.replicas} replicas</p></header>\n"
         f"{_verdict(account)}\n{_legend()}\n<ol>\n{frames}\n</ol>"
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from holdfast.errors import UsageError
 from holdfast.lab import steps
-from holdfast.lab.engines.model import POLICIES, REPLICAS_MAX
+from holdfast.lab.engines.engine import POLICIES, REPLICAS_MAX
 from holdfast.rules.entry import Isolation
 from holdfast.rules.policy import DAY_MS, HOUR_MS, NEVER_MS, CompactionConfig
 from holdfast.rules.transaction import Outcome

@@ -114,10 +114,10 @@ def closing(account: Account) -> RenderableType:
     lines += [Text(f"Replica {replica.id} stopped itself: {replica.halted}.") for replica in account.halted]
     lines.append(Text(forgot, style="dim"))
     if account.policy == "kafka":
-        name = account.scenario.name
-        lines.append(
-            Text(f"The same story, cured: holdfast lab run {name} --policy coordinated", style="dim")
-        )
+        name, engine = account.scenario.name, account.engine.name
+        chosen = "" if engine == "model" else f" --engine {engine}"
+        cured = f"The same story, cured: holdfast lab run {name}{chosen} --policy coordinated"
+        lines.append(Text(cured, style="dim"))
     word, colon, variants = account.verdict.partition(":")
     title = f"{word.upper()}{colon}{variants}"
     return Panel(Group(*lines), title=title, title_align="left", border_style="red", box=box.HEAVY)

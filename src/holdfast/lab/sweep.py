@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.lab import steps
-from holdfast.lab.engines.model import POLICIES, Model
+from holdfast.lab.engines.engine import POLICIES
+from holdfast.lab.engines.model import Model
 from holdfast.lab.verdict import judge
 from holdfast.rules.policy import DAY_MS, HOUR_MS, CompactionConfig
 from holdfast.rules.transaction import Outcome

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import OutcomeMissing
-from holdfast.lab.engines.model import Model
-from holdfast.lab.engines.replica import Replica
+from holdfast.lab.engines.engine import Engine, SeenReplica
 from holdfast.lab.oracle import Oracle, Snapshot
 from holdfast.rules.entry import Entry, Isolation
 from holdfast.rules.transaction import Outcome
@@ -25,16 +24,15 @@ class Finding:
     what: str
 
 
-def judge(model: Model) -> list[Finding]:
+def judge(engine: Engine) -> list[Finding]:
     """Every difference between the truth and a replica that is up and has caught up."""
-    partition = model.partition
-    if partition.leader_id is None:
+    if engine.leader_id is None:
         return []
-    leader = partition.leader
-    truth = Oracle(partition.history).at(leader.high_watermark)
+    leader = engine.replicas[engine.leader_id]
+    truth = Oracle(engine.history).at(leader.high_watermark)
     return [
         finding
-        for replica in model.replicas.values()
+        for replica in engine.replicas.values()
         if replica.alive
         and replica.halted is None
         and (replica.log_end, replica.high_watermark) == (leader.log_end, leader.high_watermark)
@@ -42,7 +40,7 @@ def judge(model: Model) -> list[Finding]:
     ]
 
 
-def findings(replica: Replica, truth: Snapshot) -> Iterator[Finding]:
+def findings(replica: SeenReplica, truth: Snapshot) -> Iterator[Finding]:
     """What one replica shows that is not so; a stuck one is not asked for more."""
     if replica.last_stable_offset != truth.last_stable_offset:
         yield _stable_finding(replica, truth.last_stable_offset)
@@ -65,7 +63,7 @@ def findings(replica: Replica, truth: Snapshot) -> Iterator[Finding]:
             yield _key_finding(replica, key, value, truth)
 
 
-def _stable_finding(replica: Replica, right: int) -> Finding:
+def _stable_finding(replica: SeenReplica, right: int) -> Finding:
     stable = replica.last_stable_offset
     stuck = stable < right
     what = (
@@ -78,7 +76,7 @@ def _stable_finding(replica: Replica, right: int) -> Finding:
     )
 
 
-def _key_finding(replica: Replica, key: str, value: str | None, truth: Snapshot) -> Finding:
+def _key_finding(replica: SeenReplica, key: str, value: str | None, truth: Snapshot) -> Finding:
     newest = truth.newest.get(key)
     if newest is None:
         return Finding(replica=replica.id, about=key, variant=None, what=f"{key}={value} was never committed")
@@ -97,8 +95,8 @@ def _key_finding(replica: Replica, key: str, value: str | None, truth: Snapshot)
     )
 
 
-def _takes_for_aborted(replica: Replica, entry: Entry) -> bool:
+def _takes_for_aborted(replica: SeenReplica, entry: Entry) -> bool:
     try:
-        return replica.rules.outcome(entry) is Outcome.ABORTED
+        return replica.outcome(entry) is Outcome.ABORTED
     except OutcomeMissing:
         return False  # settled and forgotten, as it may be

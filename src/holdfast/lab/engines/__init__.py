@@ -1,1 +1,1 @@
-"""What can run a scenario. `model` is a deterministic simulation in virtual time."""
+"""What can run a scenario: `model`, a simulation in virtual time, and `holdfast`, the log itself."""

@@ -9,14 +9,13 @@ from typing import Any
 
 from holdfast.lab import steps
 from holdfast.lab.coordination import Coordination
-from holdfast.lab.engines.partition import Partition, StepError
+from holdfast.lab.engines.engine import POLICIES, REPLICAS_MAX, StepError
+from holdfast.lab.engines.partition import Partition
 from holdfast.lab.engines.replica import Replica
 from holdfast.rules.entry import Entry
 from holdfast.rules.policy import CompactionConfig, Pass
+from holdfast.rules.removal import Removable
 from holdfast.rules.transaction import NO_INSTANCE
-
-POLICIES = ("kafka", "coordinated")
-REPLICAS_MAX = 9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +30,12 @@ class TransactionalProducer:
 
 
 class Model:
-    """A partition, its producers and its clock; `apply` takes the steps that scenarios are made of."""
+    """A partition, its producers and its clock; `apply` takes the steps that scenarios are made of.
+
+    Implements `engine.Engine`.
+    """
+
+    name = "model"
 
     def __init__(self, *, policy: str, replicas: int, config: CompactionConfig) -> None:
         assert policy in POLICIES
@@ -52,6 +56,30 @@ class Model:
     def replicas(self) -> dict[int, Replica]:
         """The members, by number."""
         return self.partition.replicas
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads."""
+        return self.partition.leader_id
+
+    @property
+    def in_sync(self) -> set[int]:
+        """The ISR."""
+        return self.partition.isr
+
+    @property
+    def history(self) -> list[Entry]:
+        """The truth."""
+        return self.partition.history
+
+    def removable(self, number: int) -> Removable | None:
+        """As far as a replica has heard."""
+        coordination = self.partition.coordination
+        return coordination.nodes[number].state.removable if coordination else None
+
+    def producer_name(self, producer_id: int) -> str:
+        """The producer of that id."""
+        return next(name for name, known in self.producers.items() if known.id == producer_id)
 
     @property
     def in_flight(self) -> int:

@@ -8,15 +8,12 @@ from functools import partial
 
 from holdfast.lab.coordination import Coordination
 from holdfast.lab.engines.backup import Backup
+from holdfast.lab.engines.engine import StepError
 from holdfast.lab.engines.replica import Replica
 from holdfast.rules.coordinated_policy import CoordinatedRules
 from holdfast.rules.entry import Entry
 from holdfast.rules.kafka_policy import KafkaRules
 from holdfast.rules.policy import CompactionConfig
-
-
-class StepError(Exception):
-    """The step cannot be taken in this state; nothing has changed."""
 
 
 class Partition:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import InvalidTxnState, OutcomeMissing
 from holdfast.rules.entry import Entry, Isolation
 from holdfast.rules.policy import CompactionConfig, Fate, LogView, Pass, ReplicaRules, Segment
+from holdfast.rules.transaction import Outcome
 from holdfast.rules.visibility import readable_end, table
 
 
@@ -182,6 +183,10 @@ class Replica:
             isolation, high_watermark=self.high_watermark, last_stable_offset=self.last_stable_offset
         )
         return list(self.rules.visible(self.entries, end=end, isolation=isolation))
+
+    def outcome(self, entry: Entry) -> Outcome:
+        """How this replica reads a data batch's transaction."""
+        return self.rules.outcome(entry)
 
     def table(self) -> dict[str, Entry]:
         """The keys and newest values that a read_committed consumer ends up with."""
