@@ -3,11 +3,8 @@
 Kafka compacts when it likes to and leaves other gaps, so only Holdfast is asked.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -16,23 +13,14 @@ from holdfast.client.producer import Producer
 from holdfast.client.topics import create_topic
 from holdfast.records.build import Record
 from tests.agent.end_readers import END_READERS, EndReader, Row
-from tests.process import HoldfastProcess
+from tests.agent.keeping import run_keeper, server_without_keeper
 
 pytestmark = pytest.mark.holdfast_only
 
-KEEPER_SECONDS_MAX = 60.0
 T0 = 1_700_000_000_000
 STEP_MS = 1000
 """Between records."""
 CONFIGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "0"}
-SETTINGS = """
-expire_seconds = 86400
-[keeper]
-round_seconds = 86400
-settle_ms_max = 0
-segment_bytes_max = 400
-"""
-
 Batch = Sequence[tuple[str, str | None]]
 """Keys and values."""
 
@@ -69,13 +57,6 @@ def time_of(offset: int) -> int:
     return T0 + STEP_MS * offset
 
 
-def run_keeper(data: Path) -> None:
-    """One round; what it says if it fails."""
-    command = [sys.executable, "-m", "holdfast", "keeper", "run", "--once", "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=KEEPER_SECONDS_MAX, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def named(letter: str, count: int, value: str | None) -> list[tuple[str, str | None]]:
     return [(f"{letter}{number}", value) for number in range(count)]
 
@@ -98,12 +79,7 @@ class Gaps:
 def gaps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gaps]:
     """All tests here only read."""
     directory = tmp_path_factory.mktemp("gaps")
-    config = directory / "holdfast.toml"
-    config.write_text(SETTINGS)
-    with (
-        HoldfastProcess(directory / "data", "--config", str(config)) as process,
-        Cluster(process.bootstrap) as cluster,
-    ):
+    with server_without_keeper(directory) as process, Cluster(process.bootstrap) as cluster:
         thin, gone, grown = Table("thin"), Table("gone"), Table("grown")
         for table in (thin, gone, grown):
             create_topic(cluster, table.name, partitions=1, configs=CONFIGS)
@@ -120,13 +96,10 @@ def gaps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gaps]:
         thin.produce(cluster, *batches)
         grown.produce(cluster, *batches)
         gone.produce(cluster, named("x", 5, "old"), named("x", 5, None))
-        for _ in range(2):
-            run_keeper(process.data)
+        run_keeper(process, rounds=2)
         grown_at = len(grown.rows)
         grown.produce(cluster, named("a", 2, "newest"), [("c0", None)])
         yield Gaps(process.bootstrap, thin, gone, grown, grown_at)
-        assert process.stop() == 0
-        assert "Traceback" not in process.log
 
 
 @pytest.fixture(params=END_READERS)
