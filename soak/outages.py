@@ -143,9 +143,9 @@ class Absence:
         return self._directory.parent.parent / f"{self._directory.name}.away"
 
     def _bring_back(self) -> None:
-        if self._directory.exists():
-            self._directory.rename(self._data / f"{self._directory.name}.made")
-        self._elsewhere.rename(self._directory)
+        # Without a control plane the store was founded and filled anew in its place: the old one is a stale copy.
+        if not self._directory.exists():
+            self._elsewhere.rename(self._directory)
 
     def _do(self, action: str, seconds_max: float) -> None:
         """Until it is taken: while the others are not in sync, the store cannot be spared."""
