@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast.control.replicas import StorePhase
+from holdfast.errors import OutcomeMissing
+from holdfast.keeper import plan as planning
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.plan import Plan, ReplicaView
 from holdfast.rules import removal
 from tests.keeper.engine import Engine, pass_time
 
@@ -76,3 +80,21 @@ def test_cleanup_goes_on_when_the_replica_is_back(engine: Engine, monkeypatch: p
     pass_time(engine, monkeypatch, 12 * RETENTION_MS)
     engine.round()
     assert [engine.read(key, store) for store in (1, 2, 3)] == [[]] * 3
+
+
+def test_a_replica_without_an_outcome_stops_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told of at the end of the round, and what else is due is done."""
+    lost, well = engine.create("lost"), engine.create("well")
+    for key in (lost, well):
+        engine.append(key, (b"a", b"1"), (b"a", b"2"))
+
+    def plan(view: ReplicaView, limits: KeeperLimits) -> Plan | None:
+        if view.topic == "lost":
+            raise OutcomeMissing("offset 0 is of an instance that nobody knows")
+        return planning.plan(view, limits)
+
+    monkeypatch.setattr("holdfast.keeper.round.plan", plan)
+    with pytest.raises(OutcomeMissing, match="lost/0 on store 3 has stopped"):
+        engine.round()
+    assert [engine.read(well, store) for store in (1, 2, 3)] == [[(1, b"a", b"2")]] * 3
+    assert [engine.read(lost, store) for store in (1, 2, 3)] == [[(0, b"a", b"1"), (1, b"a", b"2")]] * 3

@@ -19,7 +19,7 @@ from holdfast.agent.topic_config import compaction_config, is_compacted, segment
 from holdfast.agent.writes import Upkeep
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, Topic
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
-from holdfast.errors import CommitRefused, UnknownTopicOrPartition
+from holdfast.errors import CommitRefused, OutcomeMissing, UnknownTopicOrPartition
 from holdfast.keeper import messages
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
@@ -349,7 +349,11 @@ class Desk:
 
 
 def _is_due(view: ReplicaView, limits: KeeperLimits) -> bool:
-    return view.manifest.joined_from is not None or plan(view, limits) is not None
+    try:
+        return view.manifest.joined_from is not None or plan(view, limits) is not None
+    except OutcomeMissing:
+        # A keeper would only stop there, and say so: whoever starts one by hand sees it, and readers are told.
+        return False
 
 
 def _may_be_due(manifest: ReplicaManifest, segments: Sequence[Segment]) -> bool:

@@ -19,7 +19,7 @@ from holdfast.agent.cluster import Cluster
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
 from holdfast.cli.progress import RoundProgress
-from holdfast.errors import ConnectionFailed, HoldfastError, UsageError
+from holdfast.errors import ConnectionFailed, HoldfastError, OutcomeMissing, UsageError
 from holdfast.keeper import messages
 from holdfast.keeper.gateway import Ask, Gateway, holder_name
 from holdfast.keeper.round import Round, RoundReport
@@ -78,7 +78,13 @@ class KeeperRun:
     def _run(self, gateway: Gateway) -> None:
         idle_since = time.monotonic()
         while not self._stop.is_set():
-            report = self._run_round(gateway)
+            try:
+                report = self._run_round(gateway)
+            except OutcomeMissing as stop:
+                if self._once:
+                    raise
+                logger.error("%s", stop)
+                report = RoundReport()
             if self._once:
                 return
             if report.did_anything:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from holdfast.control.replicas import StorePhase
-from holdfast.errors import ConnectionFailed, CorruptData, HoldfastError, StoreFailed
+from holdfast.errors import ConnectionFailed, CorruptData, HoldfastError, OutcomeMissing, StoreFailed
 from holdfast.keeper.carrying import carry_extents
 from holdfast.keeper.catch_up import Carry, is_behind, next_step
 from holdfast.keeper.collector import Collected, Collector
@@ -70,6 +70,7 @@ class Round:
         self.leased: list[int] = []
         """The stores that it has a lease for."""
         self.report = RoundReport()
+        self._stopped: OutcomeMissing | None = None
 
     def run(self) -> RoundReport:
         """All that is due now, once; stores that are joining are brought along until nothing more can be done."""
@@ -86,6 +87,8 @@ class Round:
         finally:
             while self.leased:
                 self._gateway.release(self.leased.pop())
+        if self._stopped is not None:
+            raise self._stopped
         return self.report
 
     def _list_stores(self) -> list[StoreInfo]:
@@ -100,14 +103,22 @@ class Round:
 
     def _find_due(self, store: int, choose: Choose) -> Iterator[Due]:
         """Look first, so that a store where nothing is due costs no lease."""
-        if not any(choose(view, self._limits) for view in self._gateway.list_views(store, 0)):
+        if not any(self._choose(choose, view) for view in self._gateway.list_views(store, 0)):
             return
         lease = self._lease(store)
         if lease is None:
             return
         for view in self._gateway.list_views(store, lease):
-            if (planned := choose(view, self._limits)) is not None:
+            if (planned := self._choose(choose, view)) is not None:
                 yield view, planned
+
+    def _choose(self, choose: Choose, view: ReplicaView) -> "Plan | Carry | None":
+        """A replica that lacks an outcome stops, and is told of at the end of the round; the others go on."""
+        try:
+            return choose(view, self._limits)
+        except OutcomeMissing as stop:
+            self._stopped = OutcomeMissing(f"{_name(view)} has stopped: {stop}")
+            return None
 
     def _lease(self, store: int) -> int | None:
         """The store's lease until the end of the round; None if another keeper has it."""
