@@ -256,6 +256,16 @@ def test_keys_that_do_not_fit_are_gone_through_in_several_passes(tmp_path: Path)
     assert len(replica.found()) == 270
 
 
+def test_a_map_of_nothing_is_as_small_as_a_map_can_be(tmp_path: Path) -> None:
+    """Who sets it to 0 gets many passes, not an error."""
+    replica = Replica(tmp_path, Random(1))
+    for number in range(200):
+        replica.produce((f"{number % 100:020d}", str(number)))
+    replica.map_bytes_max = 0
+    assert replica.compact(200).counts["passes"] > 1
+    assert replica.found() == replica.expected()
+
+
 def test_one_key_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
     """No number of passes helps: it is said, and nothing is left behind."""
     replica = Replica(tmp_path, Random(1))

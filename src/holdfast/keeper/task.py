@@ -91,8 +91,9 @@ class _Task:
 
     def _index(self, chunks: list[Chunk], parts: int) -> list[Mask]:
         dead: list[Mask] = [np.empty(0, np.bool_)] * len(chunks)
+        map_bytes_max = max(self.item.map_bytes_max, KeyIndex.BYTES_MIN)
         for part in range(parts):
-            keys = KeyIndex(bytes_max=self.item.map_bytes_max, part=part, parts=parts, seed=self.seed)
+            keys = KeyIndex(bytes_max=map_bytes_max, part=part, parts=parts, seed=self.seed)
             number = len(chunks)
             while number > 0:
                 number -= 1
