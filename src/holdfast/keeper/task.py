@@ -152,7 +152,7 @@ class _Task:
             crc = 0
             for at in by_piece.get(number, ()):
                 batches = self._reader.read(chunks[at])
-                crc = crc32c(batches, crc)
+                crc = crc32c(batches, crc) if piece.crc is not None else 0
                 keep = _from(batches, self.item.first) if dead is None else ~dead[at]
                 copied = copy_selected(batches, keep, plain=True, out=self._room)
                 self.counts["batches_rebuilt"] += copied.batches_rebuilt
