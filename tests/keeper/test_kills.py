@@ -54,9 +54,9 @@ def test_a_store_is_away_for_longer_than_its_retention(stage: Stage) -> None:
         assert stage.phase(3) == "away"
         gone_at = time.monotonic()
         stage.wait_for(lambda: time.monotonic() - gone_at > 3 * RETENTION_MS / 1000, "time that passes")
-        stage.go_on(100)
-        assert all(counts.deletes for counts in count_in_segments(stage.data, TOPIC) if counts.store != 3), (
-            "deletes wait for it"
+        stage.wait_for(
+            lambda: all(count.deletes for count in count_in_segments(stage.data, TOPIC) if count.store != 3),
+            "deletes that wait for it",
         )
     stage.go_on(50)
     stage.wait_for(lambda: stage.phase(3) == "in sync", "store that is in sync")
