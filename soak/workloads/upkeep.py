@@ -34,6 +34,9 @@ KEYS_PER_PARTITION = 12
 RECORDS_PER_BATCH_MAX = 12
 SHARE_OF_DELETES = 0.3
 SHARE_OF_ABORTS = 0.4
+SHARE_OF_ONCE = 0.4
+ONCE_MAX = 20
+"""Keys of a partition that a writer has written once and not yet deleted."""
 VALUE_BYTES_MAX = 400
 FETCH_BYTES = 4_000
 SHARE_OF_ROUNDS = 0.4
@@ -193,6 +196,8 @@ class _Writer(_Thread):
         self.acknowledged = 0
         self._number = number
         self._chance = Random(f"{spec.seed}/{number}")
+        self._once: dict[int, list[bytes]] = {partition: [] for partition in range(spec.partitions)}
+        self._once_made = 0
         self._versions = iter(range(number, 1 << 62, spec.idempotent + spec.transactional))
 
     def _draw_batch(self, outcome: Outcome) -> tuple[int, list[TableWrite], list[Record]]:
@@ -200,13 +205,12 @@ class _Writer(_Thread):
         partition = self._chance.randrange(self._spec.partitions)
         writes, records = [], []
         for _ in range(self._chance.randrange(1, RECORDS_PER_BATCH_MAX + 1)):
-            # The first keys are written often, the last ones hardly ever.
-            rank = int(KEYS_PER_PARTITION * self._chance.random() ** 3)
+            key, is_delete = self._draw_key(partition)
             write = TableWrite(
-                key=b"%d-%d-%d" % (self._number, partition, rank),
+                key=key,
                 version=next(self._versions),
                 partition=partition,
-                is_delete=self._chance.random() < SHARE_OF_DELETES,
+                is_delete=is_delete,
                 outcome=outcome,
             )
             writes.append(write)
@@ -220,6 +224,22 @@ class _Writer(_Thread):
             )
         self.history.writes += writes
         return partition, writes, records
+
+    def _draw_key(self, partition: int) -> tuple[bytes, bool]:
+        """A key, and whether it is deleted.
+
+        Some are written all the time, and what went wrong with them is soon covered up. Others are written once, and
+        perhaps deleted once, much later: they would show it for good.
+        """
+        if self._chance.random() < SHARE_OF_ONCE:
+            once = self._once[partition]
+            if len(once) < ONCE_MAX:
+                self._once_made += 1
+                once.append(b"%d-%d-once-%d" % (self._number, partition, self._once_made))
+                return once[-1], False
+            return once.pop(self._chance.randrange(len(once))), True
+        rank = int(KEYS_PER_PARTITION * self._chance.random() ** 3)
+        return b"%d-%d-%d" % (self._number, partition, rank), self._chance.random() < SHARE_OF_DELETES
 
     def _pause(self) -> None:
         self._stop.wait(self._chance.randrange(self._spec.pause_ms_max + 1) / 1000)
