@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent import space
 from holdfast.agent.writes import DeleteTopic
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import CommitRefused, StoreFailed
@@ -290,6 +291,38 @@ def test_a_store_that_joins_gives_orphans_back_and_keeps_its_journals(tmp_path: 
             engine.gateway.find_files(3)
         assert not engine.cluster.desk._space.is_anything_due(engine.cluster.plane.list_stores()[2])
     engine.end()
+
+
+def test_very_many_files_go_in_several_rounds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer has its bounds; those that have been unused for longest come first."""
+    monkeypatch.setattr(space, "FILES_MAX", 2)
+    key = engine.create("t")
+    for number in range(5):
+        SegmentWriter(engine.data / "stores/1", segment_file(key.topic_id, 0, number, 0, "left")).finish()
+        CarriedWriter(engine.data / "stores/1", carried_number(0, number)).finish()
+        found = engine.gateway.find_files(1)
+        assert [each.file for each in found.segments] == [
+            segment_file(key.topic_id, 0, each, 0, "left") for each in range(min(number + 1, 2))
+        ]
+    engine.round()
+    assert len(segments_on_disk(engine, 1)) == len(files(engine, 1, "carried")) == 3
+    rest(engine)
+    assert segments_on_disk(engine, 1) == set()
+    assert files(engine, 1, "carried") == {}
+
+
+def test_questions_about_strangers_are_refused(engine: Engine) -> None:
+    """Nothing happens to anybody."""
+    for ask in (
+        lambda: engine.gateway.find_files(9),
+        lambda: engine.gateway.find_files(9, 1),
+        lambda: engine.gateway.list_live(9, 100),
+        lambda: engine.gateway.roll(9),
+        lambda: engine.gateway.save_snapshot(9),
+        lambda: engine.gateway.delete_journals(9),
+    ):
+        with pytest.raises(CommitRefused, match="store 9 is not here"):
+            ask()
 
 
 def test_folders_that_a_crash_left_go(engine: Engine) -> None:

@@ -37,6 +37,8 @@ from holdfast.store.segments import scan_segments
 from holdfast.store.snapshots import covered_to
 from holdfast.store.store import CARRIED, Place, Store
 
+FILES_MAX = 20_000
+"""As many of a kind one answer names, those first that have been unused for longest; the next round has the others."""
 EXTENTS_MAX = 2000
 """As many extents go into one carried file: they are published in one frame."""
 SNAPSHOTS_KEPT = 2
@@ -108,15 +110,17 @@ class Space:
 
     async def _list_extents(self, document: dict[str, Any]) -> Extents:
         wanted = messages.convert(document, ExtentsWanted)
+        self._state(wanted.store)
         return await asyncio.to_thread(self._read_extents, wanted)
 
     async def _roll(self, document: dict[str, Any]) -> dict[str, object]:
-        self._stores[messages.convert(document, StoreNamed).store].roll()
+        state = self._state(messages.convert(document, StoreNamed).store)
+        self._stores[state.store].roll()
         return {}
 
     async def _snapshot(self, document: dict[str, Any]) -> dict[str, object]:
-        store = messages.convert(document, StoreNamed).store
-        await asyncio.to_thread(self.save_snapshot, store)
+        state = self._state(messages.convert(document, StoreNamed).store)
+        await asyncio.to_thread(self.save_snapshot, state.store)
         return {}
 
     async def _delete_journals(self, document: dict[str, Any]) -> Freed:
@@ -128,13 +132,10 @@ class Space:
 
         Nothing comes into use again: extents are appended to the last journal, and carried out of the others.
         """
-        store = self._stores[state.store]
-        freed_bytes = 0
-        if state.phase is StorePhase.IN_SYNC:
-            end = find_journals_end(self._look(state, state.lease), self._limits)
-            freed_bytes = store.delete_journals(end)
-        store.forget_deleted()
-        return Freed(freed_bytes=freed_bytes)
+        end = find_journals_end(self._look(state, state.lease), self._limits)
+        if state.phase is not StorePhase.IN_SYNC:
+            return Freed(freed_bytes=0)
+        return Freed(freed_bytes=self._stores[state.store].delete_journals(end))
 
     def _state(self, store: int) -> StoreState:
         found = next((state for state in self._plane.list_stores() if state.store == store), None)
@@ -157,6 +158,7 @@ class Space:
 
     def _look(self, state: StoreState, lease: int) -> StoreFiles:
         directory = Path(self._directories[state.store])
+        # Those that a keeper has deleted take space as long as they are open here.
         self._stores[state.store].forget_deleted()
         # The disk before the control plane: what is published in between is seen to be named.
         scanned = scan_segments(directory)
@@ -181,12 +183,15 @@ class Space:
                 incarnation=state.incarnation,
                 phase=state.phase,
                 lease=lease,
-                segments=[UnusedSegment(file=file, seconds=now - since[file]) for file in sorted(unnamed)],
+                segments=[
+                    UnusedSegment(file=file, seconds=now - since[file])
+                    for file in sorted(unnamed, key=lambda file: since[file])[:FILES_MAX]
+                ],
                 carried=[
                     UnusedCarried(number=number, seconds=now - since[number])
-                    for number in sorted(unused_carried)
+                    for number in sorted(unused_carried, key=lambda number: since[number])[:FILES_MAX]
                 ],
-                empty_folders=scanned.empty_folders,
+                empty_folders=scanned.empty_folders[:FILES_MAX],
                 journals=[
                     JournalFile(
                         number=number,
