@@ -19,7 +19,7 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.registry import serves
 from holdfast.control.plane import Extent
 from holdfast.control.replicas import Segment
-from holdfast.errors import HoldfastError, UnsupportedVersion
+from holdfast.errors import HoldfastError, StoreFailed, UnsupportedVersion
 from holdfast.records.batch import BatchView
 from holdfast.records.build import read_records
 from holdfast.records.walk import walk
@@ -81,7 +81,11 @@ def _answer(agent: Agent, request: Any, name: str, part: Any) -> Any:
             offset = bounds.start
         else:
             key = PartitionKey(topic.topic_id, part.partition_index)
-            timestamp, offset = _find_by_time(agent, key, bounds.start, part.timestamp)
+            try:
+                timestamp, offset = _find_by_time(agent, key, bounds.start, part.timestamp)
+            except StoreFailed:
+                # A keeper may have put other files in the place of those that were found: look again.
+                timestamp, offset = _find_by_time(agent, key, bounds.start, part.timestamp)
             if offset >= end:
                 timestamp, offset = NOT_FOUND
         leader_epoch = bounds.leader_epoch if offset >= 0 else -1
