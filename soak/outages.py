@@ -12,7 +12,8 @@ from soak.processes import find_jvm, find_keeper, find_worker, kill
 from soak.server import BUSY_KEEPER, Server
 
 KEEPER_KILLS_MAX = 6
-SHARE_ON_SPARK = 0.1
+SHARE_ON_SPARK = 0.0
+"""None for now: a session takes longer to start than a round lasts, so that its JVM would never be killed at work."""
 VICTIMS = {"keeper": find_keeper, "jvm": find_jvm, "worker": find_worker}
 POLL_SECONDS = 0.05
 
