@@ -34,7 +34,7 @@ check: setup ## ruff, mypy --strict and the import contracts
 	$(BIN)/lint-imports
 
 test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 3 --dist worksteal
 
 soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))

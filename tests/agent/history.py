@@ -11,6 +11,7 @@ from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.recovery import WRITTEN
 from holdfast.control.replicas import StorePhase
 from holdfast.control.sqlite import SqliteControlPlane
+from holdfast.control.sqlite_log import PLACE
 from holdfast.errors import CommitRefused
 from holdfast.records.build import Record, build_batch
 from holdfast.store import footer
@@ -164,10 +165,21 @@ def snapshots(data: Path) -> list[Path]:
     return sorted(data.glob("stores/*/snapshot/*.db"), key=lambda path: path.name, reverse=True)
 
 
+def _places(column: bytes, stores: set[int]) -> tuple[tuple[int, ...], ...]:
+    return tuple(place for place in PLACE.iter_unpack(column) if place[0] in stores)
+
+
 def rows(data: Path) -> dict[str, list[tuple[object, ...]]]:
     """All that is in the control plane, by table."""
     with closing(sqlite3.connect(data / "control.db")) as connection:
         tables = [
             name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         ]
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in tables}
+        found = {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in tables}
+        in_sync = {store for (store,) in connection.execute("SELECT store FROM stores WHERE phase = 0")}
+        # A row keeps places of stores that count there no longer, such as those of an earlier life: nobody is told.
+        found["extents"] = [
+            tuple(_places(cell, in_sync) if isinstance(cell, bytes) else cell for cell in row)
+            for row in found["extents"]
+        ]
+        return found

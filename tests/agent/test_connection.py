@@ -13,7 +13,7 @@ from holdfast.agent.agent import Agent, stop
 from holdfast.store.faulty import FaultyStore
 from tests.agent import raw, requests
 from tests.agent.batches import batch
-from tests.agent.faults import faulty_store
+from tests.agent.faults import faulty, faulty_store
 from tests.agent.serving import SECONDS_MAX, AsyncRawClient, serving
 
 Scenario = Callable[[Agent, AsyncRawClient], Awaitable[None]]
@@ -42,8 +42,7 @@ def run(data: Path, scenario: Scenario, **settings: Any) -> None:
 
 
 def store_of(agent: Agent) -> FaultyStore:
-    assert isinstance(agent.store, FaultyStore)
-    return agent.store
+    return faulty(agent.store)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -351,7 +350,7 @@ def test_a_fetch_whose_store_fails_to_read_can_be_repeated(tmp_path: Path) -> No
 
     async def scenario(agent: Agent, client: AsyncRawClient) -> None:
         await client.call(requests.produce("t", {0: batch(b"kept")}))
-        store_of(agent).fail_reads = 1
+        store_of(agent).fail_reads = 2  # it is planned anew once
         failed = (await client.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]
         assert (failed.error_code, failed.records or b"") == (56, b"")
         found = (await client.call(requests.fetch("t", {0: 0}))).responses[0].partitions[0]

@@ -27,6 +27,11 @@ class ReopenedStore:
         """For those who want a `Store`."""
         return cast(Store, self)
 
+    @property
+    def opened(self) -> Store | None:
+        """The store as it is open now."""
+        return self._store
+
     def reopen(self, incarnation: int | None) -> None:
         """Open the store once more, from what is on disk; StoreFailed if that is not possible."""
         self.close()

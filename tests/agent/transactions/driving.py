@@ -16,9 +16,9 @@ from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Identity
 from holdfast.records.build import read_records
 from holdfast.records.walk import walk_valid
-from holdfast.store.faulty import FaultyStore
 from tests.agent import requests
 from tests.agent.batches import batch
+from tests.agent.faults import faulty, find_faulty
 from tests.agent.raw import DescribeTransactionsRequest, WriteTxnMarkersRequest
 from tests.agent.serving import AsyncRawClient, serving
 
@@ -292,8 +292,7 @@ class Gate:
 
     async def close(self, client: AsyncRawClient) -> "asyncio.Task[Any]":
         """Shut it, with a plain record in front."""
-        store = self._agent.store
-        assert isinstance(store, FaultyStore)
+        store = faulty(self._agent.store)
         store.waits.clear()
         store.hang()
         plain = asyncio.create_task(client.call(requests.produce(TOPIC, {1: batch(b"plain")})))
@@ -306,5 +305,5 @@ class Gate:
 
     def open(self) -> None:
         """Let everything through."""
-        if isinstance(self._agent.store, FaultyStore):
-            self._agent.store.release()
+        if (store := find_faulty(self._agent.store)) is not None:
+            store.release()

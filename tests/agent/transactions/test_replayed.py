@@ -13,10 +13,9 @@ from holdfast.agent.transactions.plan import Membership
 from holdfast.agent.writes import AppendBatch, Write
 from holdfast.client import transactions
 from holdfast.errors import StorageUnavailable
-from holdfast.store.faulty import FaultyStore
 from tests.agent import requests
 from tests.agent.batches import batch, view
-from tests.agent.faults import FaultyPlane
+from tests.agent.faults import FaultyPlane, faulty
 from tests.agent.transactions.driving import (
     GENERATIONS,
     TOPIC,
@@ -48,8 +47,7 @@ async def commit_something(desk: Desk) -> None:
 
 def frames(desk: Desk) -> int:
     """How many there are."""
-    assert isinstance(desk.agent.store, FaultyStore)
-    return len(desk.agent.store.durable)
+    return len(faulty(desk.agent.store).durable)
 
 
 def late_batch(desk: Desk, producer: Producer) -> AppendBatch:
@@ -91,8 +89,7 @@ def test_a_commit_that_fails_after_the_replay_tells_of_it_too(tmp_path: Path) ->
         fail_once(desk)
         with pytest.raises(StorageUnavailable):
             await desk.agent.commits.submit(late_batch(desk, producer))
-        assert isinstance(desk.agent.store, FaultyStore)
-        desk.agent.store.fail_appends = 1
+        faulty(desk.agent.store).fail_appends = 1
         answer = await desk.client.call(requests.produce(TOPIC, {1: batch(b"plain")}))
         assert answer.responses[0].partition_responses[0].error_code == 56
         await until(lambda: desk.agent.transactions.timeouts == 1)

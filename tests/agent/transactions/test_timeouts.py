@@ -17,9 +17,8 @@ from holdfast.agent.writes import Write
 from holdfast.client import transactions
 from holdfast.client.groups import TopicPartition
 from holdfast.rules.transactional_id import EPOCH_LAST, Phase, TransactionalId
-from holdfast.store.faulty import FaultyStore
 from tests.agent.batches import NOW_MS
-from tests.agent.faults import FaultyPlane, faulty_store
+from tests.agent.faults import FaultyPlane, faulty, faulty_store
 from tests.agent.transactions.driving import (
     GENERATIONS,
     TOPIC,
@@ -174,10 +173,9 @@ def test_a_failing_store_only_puts_it_off(tmp_path: Path, gated_stores: None) ->
     async def scenario(desk: Desk) -> None:
         producer = await desk.producer(timeout_ms=700)
         await producer.write(b"lost")
-        assert isinstance(desk.agent.store, FaultyStore)
-        desk.agent.store.fail_appends = 2
+        faulty(desk.agent.store).fail_appends = 2
         await timed_out(desk)
-        assert desk.agent.store.fail_appends == 0
+        assert faulty(desk.agent.store).fail_appends == 0
         assert desk.stable() == 1
 
     run(tmp_path, scenario)
