@@ -46,7 +46,7 @@ class _Watch:
         interval = self._agent.settings.keeper.round_seconds
         failures = 0
         while True:
-            await asyncio.sleep(min(interval * 2**failures, BACK_OFF_SECONDS_MAX))
+            await asyncio.sleep(max(interval, min(interval * 2**failures, BACK_OFF_SECONDS_MAX)))
             try:
                 if await self._agent.cluster.desk.is_anything_due():
                     # It leaves with 0 when there is no more to do. Another code is a failure: no hurry to see it again.

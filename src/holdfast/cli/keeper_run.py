@@ -94,7 +94,9 @@ class KeeperRun:
             idle_seconds = time.monotonic() - idle_since
             if self._idle_seconds is not None and idle_seconds >= self._idle_seconds:
                 return
-            self._stop.wait(gateway.find_limits().round_seconds)
+            # No longer than it may be idle: a server that is gone is noticed when it is asked.
+            pause_seconds = gateway.find_limits().round_seconds
+            self._stop.wait(min(pause_seconds, self._idle_seconds or pause_seconds))
 
     def _run_round(self, gateway: Gateway) -> RoundReport:
         with RoundProgress() as progress:
