@@ -2,6 +2,7 @@
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +157,7 @@ class Upkeep:
         ]
 
 
-class _Thread:
+class _Thread(ABC):
     """Something that goes on until it is told to stop; `failure` is why it ended before that."""
 
     def __init__(self, name: str, spec: UpkeepSpec, bootstrap: str) -> None:
@@ -183,8 +184,9 @@ class _Thread:
         except HoldfastError as failure:
             self.failure = f"{type(failure).__name__}: {failure}"
 
+    @abstractmethod
     def _work(self, cluster: Cluster) -> None:
-        raise NotImplementedError
+        """What it does until it is told to stop."""
 
 
 class _Writer(_Thread):
