@@ -2,13 +2,15 @@
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from uuid import UUID
 
 from holdfast.control.replica_rules import publish
 from holdfast.control.sqlite_log import PLACE, read_bounds
 from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.errors import CommitRefused
-from holdfast.store.replica_changes import ExtentsCarried, SegmentsPublished
+from holdfast.store.replica_changes import CarriedExtent, ExtentsCarried, SegmentsPublished
 
 _OF_REPLICA = "topic = ? AND partition = ? AND store = ?"
 
@@ -44,38 +46,43 @@ class SegmentTable:
     def carry(self, change: ExtentsCarried) -> None:
         """Other places of extents on one store; a joining replica holds what follows without a hole."""
         self._rows.get_store(change.store).check_writer(change.incarnation, change.lease)
-        moved: defaultdict[PlaceOf, list[tuple[int, int]]] = defaultdict(list)
+        carried: defaultdict[tuple[UUID, int], list[CarriedExtent]] = defaultdict(list)
         for extent in change.extents:
-            place = (self._topics.get(extent.topic_id), extent.partition)
-            bounds = read_bounds(self._writer, *place)
-            if bounds is None or extent.last >= bounds.end or self._rows.find(place, change.store) is None:
+            carried[extent.topic_id, extent.partition].append(extent)
+        for (topic_id, partition), extents in carried.items():
+            place = (self._topics.get(topic_id), partition)
+            replica, bounds = self._rows.find(place, change.store), read_bounds(self._writer, *place)
+            last = max(extent.last for extent in extents)
+            if bounds is None or last >= bounds.end or replica is None:
                 raise CommitRefused(
-                    f"{extent.topic_id}/{extent.partition} has no extent up to {extent.last}"
-                    f" for store {change.store}"
+                    f"{topic_id}/{partition} has no extent up to {last} for store {change.store}"
                 )
+            moved = [*self._move(place, change.store, change.file, extents)]
+            if moved:
+                self._rows.put(place, change.store, replica.carried(bounds.start, moved))
+
+    def _move(
+        self, place: PlaceOf, store: int, file: int, extents: Sequence[CarriedExtent]
+    ) -> Iterator[tuple[int, int]]:
+        """First and last offsets of those that are there; nobody will look for one that has been trimmed."""
+        for extent in extents:
             row = self._writer.execute(
                 "SELECT first_offset, places FROM extents"
                 " WHERE topic = ? AND partition = ? AND last_offset = ?",
                 (*place, extent.last),
             ).fetchone()
             if row is None:
-                # It has been trimmed: nobody will look for it.
                 continue
-            moved[place].append((row[0], extent.last))
+            first, places = row
             self._writer.execute(
                 "UPDATE extents SET places = ? WHERE topic = ? AND partition = ? AND last_offset = ?",
                 (
-                    without_place(row[1], change.store)
-                    + PLACE.pack(change.store, change.file, extent.position),
+                    without_place(places, store) + PLACE.pack(store, file, extent.position),
                     *place,
                     extent.last,
                 ),
             )
-        for place, extents in moved.items():
-            replica, bounds = self._rows.find(place, change.store), read_bounds(self._writer, *place)
-            assert replica is not None
-            assert bounds is not None
-            self._rows.put(place, change.store, replica.carried(bounds.start, extents))
+            yield first, extent.last
 
     def drop(self, place: PlaceOf, store: int) -> None:
         """The segments that a store had of a partition. Where extents lay there counts no longer: `KeptReplica.has`."""
