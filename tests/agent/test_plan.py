@@ -121,16 +121,16 @@ def test_log_append_time_is_stamped_with_a_valid_crc() -> None:
     body, (extent,) = sealed(plan)
     stored = validate(body)
     assert stored.is_log_append_time
-    assert stored.max_timestamp == extent.max_timestamp == NOW_MS + 77
+    assert stored.max_timestamp == extent.max_timestamp == extent.first_timestamp == NOW_MS + 77
 
 
-def test_extent_knows_its_greatest_timestamp() -> None:
-    """Times may go backwards inside an extent; the greatest counts."""
+def test_extent_knows_its_first_and_its_greatest_timestamp() -> None:
+    """Times may go backwards inside an extent."""
     plan = plan_on(empty_tails())
     for timestamp_ms in (20, 90, 10):
         append(plan, A, view(batch(b"a", timestamp_ms=timestamp_ms)))
     _, (extent,) = sealed(plan)
-    assert extent.max_timestamp == 90
+    assert (extent.first_timestamp, extent.max_timestamp) == (20, 90)
 
 
 def test_producer_changes_name_every_batch_once() -> None:

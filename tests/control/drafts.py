@@ -140,7 +140,9 @@ class Planner(ReplicaPlanner):
         self._ends[key] = first + more + 1
         time = (first * 7 + more) % 6
         epoch = self._epochs.get(key, 0) + epoch_off_by
-        return ExtentAppended(*key, first, first + more, stores, 10 * (more + 1), time, epoch, instance)
+        return ExtentAppended(
+            *key, first, first + more, stores, 10 * (more + 1), time, epoch, instance, time - 1
+        )
 
     def append_open(self, pick: int, more: int, stores: list[int], off_by: int) -> Change:
         """The same for a transaction; one is begun if none is open."""

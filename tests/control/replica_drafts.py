@@ -215,7 +215,7 @@ class ReplicaPlanner:
 
 def _segment(first: int, end: int, more: int) -> AddedSegment:
     return AddedSegment(
-        first, end, f"{next(_FILES)}.log", 10 * (more % 3), (first * 5 + more) % 6, 1, -1, more
+        first, end, f"{next(_FILES)}.log", 10 * (more % 3), (first * 5 + more) % 6, 1, -1, more, first % 3
     )
 
 

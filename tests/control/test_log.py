@@ -47,6 +47,12 @@ def test_extents_move_the_end_and_are_found(plane: ControlPlane, apply: Apply) -
     assert other.places == {1: Place(journal=1, position=2100), 2: Place(journal=2, position=2000)}
 
 
+def test_an_extent_knows_the_time_of_its_first_record(plane: ControlPlane, apply: Apply) -> None:
+    """One from before that was written down has none."""
+    apply(ExtentAppended(TOPIC, 0, 0, 4, [1], 100, 9, 0, -1, 7), _extent(5, 9, time=9))
+    assert [each.first_timestamp for each in plane.find_extents(TOPIC, 0, 0, 10_000)[1]] == [7, -1]
+
+
 def test_an_extent_lies_only_where_its_frame_was_taken(plane: ControlPlane, apply: Apply) -> None:
     """A store that failed has no place, whatever the footer planned."""
     apply(_extent(0, 4, stores=(1, 2)), stores=(1,), lost=(2,))

@@ -40,7 +40,9 @@ def log(plane: ControlPlane, apply: Apply) -> ControlPlane:
 def test_a_segment_is_what_was_published(log: ControlPlane, apply: Apply) -> None:
     """Each field, with the grant; on that store and no other."""
     apply(KeeperLeased(1, 1))
-    apply(published(log, 1, AddedSegment(0, 20, "a/b.log", 120, 15, 13, 4, 99), mcco=20, mxfo=20, at_ms=77))
+    apply(
+        published(log, 1, AddedSegment(0, 20, "a/b.log", 120, 15, 13, 4, 99, 12), mcco=20, mxfo=20, at_ms=77)
+    )
     grant = Grant(lineage=1, mtro=0, mxro=0, tombstones_end=0)
     assert log.find_segments(TOPIC, 0, 1) == [
         Segment(
@@ -53,6 +55,7 @@ def test_a_segment_is_what_was_published(log: ControlPlane, apply: Apply) -> Non
             first_tombstone=4,
             crc=99,
             grant=grant,
+            first_timestamp=12,
         )
     ]
     assert log.find_segments(TOPIC, 0, 2) == log.find_segments(OTHER, 0, 1) == []

@@ -75,6 +75,7 @@ def test_replicas_are_made_of_what_was_known(path: Path) -> None:
         checkpoint = plane.find_checkpoint(2)
         assert checkpoint is not None
         assert (checkpoint.frame, checkpoint.end.position) == (38, 700)
+        assert {each.first_timestamp for each in plane.find_extents(TOPIC, 0, 0, 1000)[1]} == {-1}
         plane.apply(stored(41), [published(plane, 1, segment(0, 30), mxfo=30, topic_id=TOPIC)])
         assert plane.list_files(1) == {"0-30"}
 

@@ -27,10 +27,18 @@ AT_ONCE = KeeperLimits(settle_ms_max=0)
 
 
 class RandomLog:
-    """A replica as a plan sees it and as the rules see it: one record in each piece that is not clean."""
+    """A replica as a plan sees it and as the rules see it."""
 
     def __init__(self, chance: Random) -> None:
         self.entries: list[Entry] = []
+        self.config = CompactionConfig(
+            delete_retention_ms=chance.choice([0, 300, 1000]),
+            min_compaction_lag_ms=chance.choice([0, 0, 300]),
+            max_compaction_lag_ms=chance.choice([NEVER_MS, 600]),
+            min_cleanable_dirty_ratio=chance.choice([0.0, 0.2, 0.5, 1.0]),
+        )
+        # A pass ends with whole pieces, the rules' before the first record that is too young.
+        records_max = 1 if self.config.min_compaction_lag_ms else 3
         clean, dirty, unsettled = (chance.randrange(6) for _ in range(3))
         segments: list[Segment] = []
         offset = 0
@@ -39,7 +47,8 @@ class RandomLog:
             offset = segments[-1].end
         self.mcco = offset
         for _ in range(dirty):
-            segments.append(self._segment(chance, offset, offset + chance.randint(1, 4), chance.randrange(2)))
+            records = chance.randint(0, records_max)
+            segments.append(self._segment(chance, offset, offset + chance.randint(1, 4), records))
             offset = segments[-1].end
         extents: list[Extent] = []
         self.last_stable: int | None = None
@@ -50,12 +59,6 @@ class RandomLog:
         self.held_to = chance.choice([offset, chance.randint(segments[-1].end if segments else 0, offset)])
         mtro = chance.randint(0, self.mcco)
         covered = Coverage().cover(chance.randint(0, mtro), NOW_MS - 500).cover(mtro, NOW_MS - 100)
-        self.config = CompactionConfig(
-            delete_retention_ms=chance.choice([0, 300, 1000]),
-            min_compaction_lag_ms=chance.choice([0, 0, 300]),
-            max_compaction_lag_ms=chance.choice([NEVER_MS, 600]),
-            min_cleanable_dirty_ratio=chance.choice([0.0, 0.2, 0.5, 1.0]),
-        )
         self.bounds = survival.forgettable(
             Removable(mtro=mtro),
             clean=covered,
@@ -96,6 +99,7 @@ class RandomLog:
             length_bytes=BYTES * len(entries),
             records=len(entries),
             max_timestamp=max((entry.timestamp_ms for entry in entries), default=-1),
+            first_timestamp=entries[0].timestamp_ms if entries else -1,
             first_tombstone=tombstones[0] if tombstones else -1,
         )
 
@@ -108,6 +112,7 @@ class RandomLog:
         return extent(
             offset,
             max_timestamp=entry.timestamp_ms,
+            first_timestamp=entry.timestamp_ms,
             instance=NO_INSTANCE if outcome is None else offset,
             outcome=outcome,
         )
@@ -229,6 +234,25 @@ def test_an_empty_segment_makes_nothing_due() -> None:
     late = replace(config, min_cleanable_dirty_ratio=1.0)
     assert plan(view((empty, young), config=late), NOT_DUE) is None
     assert plan(view((empty, young), config=config), NOT_DUE) is not None
+
+
+def test_the_longest_lag_counts_from_the_first_record_that_is_dirty() -> None:
+    """However new the others of its piece are; of a piece from before that was written down, from its newest."""
+    config = CompactionConfig(max_compaction_lag_ms=600, min_cleanable_dirty_ratio=1.0)
+
+    def is_due(**times: int) -> bool:
+        in_segment = plan(view((segment(0, 5, **times),), config=config), NOT_DUE) is not None
+        in_journal = plan(view((), (extent(0, 4, **times),), config=config), NOT_DUE) is not None
+        assert in_segment == in_journal
+        return in_segment
+
+    assert is_due(first_timestamp=NOW_MS - 601, max_timestamp=NOW_MS)
+    assert not is_due(first_timestamp=NOW_MS - 600, max_timestamp=NOW_MS)
+    assert is_due(first_timestamp=-1, max_timestamp=NOW_MS - 601)
+    assert not is_due(first_timestamp=-1, max_timestamp=NOW_MS - 600)
+    assert not is_due(first_timestamp=-1, max_timestamp=-1), "what has no time is never overdue"
+    clean, dirty = segment(0, 5, first_timestamp=0), segment(5, 6, first_timestamp=NOW_MS)
+    assert plan(view((clean, dirty), mcco=5, config=config), NOT_DUE) is None, "what is clean has no lag"
 
 
 def test_tombstones_are_noted_for_whoever_compacts_some_day() -> None:

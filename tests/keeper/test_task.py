@@ -92,6 +92,7 @@ def check_segment(replica: Replica, segment: NewSegment) -> None:
     assert segment.records == len(records)
     assert segment.max_timestamp == max((batch.max_timestamp for batch in batches), default=-1)
     assert segment.max_timestamp == max((record.timestamp_ms for record in records), default=-1)
+    assert segment.first_timestamp == (batches[0].first_timestamp if batches else -1)
     tombstones = [record.offset for record in records if record.value is None]
     assert segment.first_tombstone == (tombstones[0] if tombstones else -1)
     end = segment.first

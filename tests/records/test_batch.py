@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import CorruptBatch
 from holdfast.records.batch import (
+    DELETE_HORIZON_BIT,
     HEADER,
     BatchView,
     Codec,
@@ -139,9 +140,18 @@ def test_stamping_the_brokers_time() -> None:
     buffer = bytearray(BATCH)
     stamp_log_append_time(buffer, 0, timestamp_ms=5_000)
     view = validate(buffer)
-    assert (view.is_log_append_time, view.max_timestamp) == (True, 5_000)
+    assert (view.is_log_append_time, view.max_timestamp, view.first_timestamp) == (True, 5_000, 5_000)
     stamped = oracles.read(oracles.AiokafkaBatch, bytes(buffer))
     assert {record.timestamp_ms for record in stamped} == {5_000}
+
+
+def test_the_first_time_is_that_of_the_first_record() -> None:
+    """Not where the header has a delete horizon in its place: then all that is known is the greatest."""
+    times = [Record(value=b"v", timestamp_ms=time) for time in (7_000, 9_000, 3_000)]
+    batch = build_batch(times)
+    assert (BatchView(batch).first_timestamp, BatchView(batch).max_timestamp) == (7_000, 9_000)
+    stamped = patched(">h", 21, DELETE_HORIZON_BIT, batch=batch)
+    assert BatchView(stamped).first_timestamp == 9_000
 
 
 @pytest.mark.parametrize("length", [0, 1, 60])

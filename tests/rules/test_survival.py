@@ -132,9 +132,11 @@ def test_a_pass_is_due_by_ratio_by_lag_and_by_deadline(log: Any) -> None:
     assert pass_end(log.view(first_dirty=0), bounds=NOTHING, config=CONFIG) == 2
     hurried = CompactionConfig(max_compaction_lag_ms=10)
     assert pass_end(log.view(first_dirty=1, now_ms=11), bounds=NOTHING, config=hurried) == 2
-    idle = log.view(first_dirty=2)
+    log.data("M", "1", timestamp_ms=-1)
+    assert pass_end(log.view(first_dirty=2, now_ms=10**9), bounds=NOTHING, config=hurried) is None, "no age"
+    idle = log.view(first_dirty=3)
     assert pass_end(idle, bounds=NOTHING, config=CONFIG) is None
-    assert pass_end(idle, bounds=Forgettable(tombstones_end=1, outcomes_end=0), config=CONFIG) == 2
+    assert pass_end(idle, bounds=Forgettable(tombstones_end=1, outcomes_end=0), config=CONFIG) == 3
 
 
 def test_no_pass_reaches_the_lso_or_young_records(log: Any) -> None:

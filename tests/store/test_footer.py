@@ -41,7 +41,7 @@ from holdfast.store.replica_changes import (
 INTS = st.integers(-(2**63), 2**63 - 1)
 STORES = st.lists(st.integers(1, 7), max_size=3)
 HELD = st.builds(HeldTo, st.uuids(), INTS, INTS)
-SEGMENT = st.builds(AddedSegment, INTS, INTS, st.text(), *[INTS] * 5)
+SEGMENT = st.builds(AddedSegment, INTS, INTS, st.text(), *[INTS] * 6)
 CARRIED = st.builds(CarriedExtent, st.uuids(), INTS, INTS, INTS)
 CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.builds(
@@ -51,7 +51,7 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
         st.lists(STORES),
         st.dictionaries(st.text(), st.text(), max_size=3),
     ),
-    st.builds(ExtentAppended, st.uuids(), INTS, INTS, INTS, STORES, *[INTS] * 4),
+    st.builds(ExtentAppended, st.uuids(), INTS, INTS, INTS, STORES, *[INTS] * 5),
     st.builds(TransactionalIdSet, st.text(), *[INTS] * 5, st.text(), *[INTS] * 5),
     st.builds(TransactionBegun, INTS, INTS),
     st.builds(TransactionEnded, INTS, st.booleans(), INTS),
@@ -94,7 +94,7 @@ def test_the_encoding_is_the_documented_one() -> None:
     changes: list[Change] = [
         TopicCreated("orders", topic, [[1, 2], [2, 1]], {"cleanup.policy": "delete"}),
         ExtentAppended(topic, 1, 10, 19, [2, 1], 512, 1700000000000, 3),
-        ExtentAppended(topic, 0, 0, 0, [1], 80, 1700000000000, 0, 12),
+        ExtentAppended(topic, 0, 0, 0, [1], 80, 1700000000000, 0, 12, 1699999999999),
         ProducerAdvanced(topic, 1, 7, 0, 5, 14, 10, 19, -1),
         ProducerIdsAllotted(1001),
         GroupOffsetCommitted("readers", topic, 1, 20, 3, None, 1700000000001),
@@ -103,8 +103,8 @@ def test_the_encoding_is_the_documented_one() -> None:
     ]
     assert footer.encode(changes) == (
         b'[["topic","orders","00000000000040008000000000000001",[[1,2],[2,1]],{"cleanup.policy":"delete"}],'
-        b'["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3,-1],'
-        b'["extent","00000000000040008000000000000001",0,0,0,[1],80,1700000000000,0,12],'
+        b'["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3,-1,-1],'
+        b'["extent","00000000000040008000000000000001",0,0,0,[1],80,1700000000000,0,12,1699999999999],'
         b'["producer","00000000000040008000000000000001",1,7,0,5,14,10,19,-1],'
         b'["producer-ids",1001],'
         b'["group-offset","readers","00000000000040008000000000000001",1,20,3,null,1700000000001],'
@@ -137,7 +137,7 @@ def test_the_encoding_of_replicas_is_the_documented_one() -> None:
         SegmentsPublished(
             *(topic, 0, 1, 2, 3, 9, 1),
             ("old.log",),
-            (AddedSegment(0, 20, "new.log", 512, 1700000000000, 7, -1, 4711),),
+            (AddedSegment(0, 20, "new.log", 512, 1700000000000, 7, -1, 4711, 1699999999999),),
             Granted(10, 12, 8),
             *(20, 20, 60000),
         ),
@@ -152,7 +152,7 @@ def test_the_encoding_of_replicas_is_the_documented_one() -> None:
     assert footer.encode(changes) == (
         b'[["keeper-leased",1,3],'
         b'["segments","00000000000040008000000000000001",0,1,2,3,9,1,["old.log"],'
-        b'[[0,20,"new.log",512,1700000000000,7,-1,4711]],[10,12,8],20,20,60000],'
+        b'[[0,20,"new.log",512,1700000000000,7,-1,4711,1699999999999]],[10,12,8],20,20,60000],'
         b'["carried",1,2,3,4611686018427387905,[["00000000000040008000000000000001",0,19,40]]],'
         b'["store-fenced",4,-1],["store-rebuilt",4,2],["store-joining",2,1],["store-joined",2],'
         b'["store-added",5],["replicas","00000000000040008000000000000001",0,[1,5],60000]]'
@@ -165,12 +165,23 @@ def test_a_store_that_left_long_ago_said_nothing_of_what_it_held() -> None:
 
 
 def test_an_extent_from_before_transactions_belongs_to_none() -> None:
-    """Its ninth field came later; journals of before are read for as long as they lie there."""
+    """Fields from the ninth on came later; journals of before are read for as long as they lie there."""
     old = b'[["extent","00000000000040008000000000000001",1,10,19,[2,1],512,1700000000000,3]]'
     (extent,) = footer.decode(old)
     assert extent == ExtentAppended(
-        UUID(int=0x40008000000000000001), 1, 10, 19, [2, 1], 512, 1700000000000, 3, -1
+        UUID(int=0x40008000000000000001), 1, 10, 19, [2, 1], 512, 1700000000000, 3, -1, -1
     )
+
+
+def test_a_segment_from_before_its_first_time_was_noted_has_none() -> None:
+    """As an extent of that time has none."""
+    old = (
+        b'[["segments","00000000000040008000000000000001",0,1,2,3,9,1,[],'
+        b'[[0,20,"new.log",512,1700000000000,7,-1,4711]],[10,12,8],20,20,60000]]'
+    )
+    (change,) = footer.decode(old)
+    assert isinstance(change, SegmentsPublished)
+    assert change.added == (AddedSegment(0, 20, "new.log", 512, 1700000000000, 7, -1, 4711, -1),)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +197,7 @@ def test_an_extent_from_before_transactions_belongs_to_none() -> None:
         b'[["producer-ids",1,2]]',
         b'[["extent","no uuid",1,10,19,0,512,1,3]]',
         b'[["extent","00000000000040008000000000000001",1,10,19,[1],512,1]]',
-        b'[["extent","00000000000040008000000000000001",1,10,19,[1],512,1,3,-1,0]]',
+        b'[["extent","00000000000040008000000000000001",1,10,19,[1],512,1,3,-1,0,0]]',
         b'[["transaction-ended",11,true]]',
         b'[["store-left",2,[[7]]]]',
         b'[["store-left",2,7]]',

@@ -46,6 +46,7 @@ class _Extent:
     last: int = -1
     batches: list[Buffer] = field(default_factory=list)
     length_bytes: int = 0
+    first_timestamp: int = -1
     max_timestamp: int = -1
 
 
@@ -208,16 +209,18 @@ class CommitPlan:
         buffer = view.buffer
         assert isinstance(buffer, bytearray | memoryview)
         assign(buffer, view.position, base_offset=written.first_offset, leader_epoch=tail.leader_epoch)
-        max_timestamp = view.max_timestamp
+        first_timestamp, max_timestamp = view.first_timestamp, view.max_timestamp
         if written.timestamp_ms >= 0:
             stamp_log_append_time(buffer, view.position, timestamp_ms=written.timestamp_ms)
-            max_timestamp = written.timestamp_ms
+            first_timestamp = max_timestamp = written.timestamp_ms
         extents = self._extents.get(key)
         if extents is None:
             extents = self._extents[key] = [_Extent(tail.end, instance)]
         elif extents[-1].instance != instance:
             extents.append(_Extent(tail.end, instance))
         extent = extents[-1]
+        if not extent.batches:
+            extent.first_timestamp = first_timestamp
         extent.batches.append(memoryview(buffer)[view.position : view.position + view.size_bytes])
         extent.length_bytes += view.size_bytes
         extent.max_timestamp = max(extent.max_timestamp, max_timestamp)
@@ -244,6 +247,7 @@ class CommitPlan:
                         extent.max_timestamp,
                         tail.leader_epoch,
                         extent.instance,
+                        extent.first_timestamp,
                     )
                 )
                 for store in stores:

@@ -156,6 +156,7 @@ class FrameApplier:
             length_bytes=change.length_bytes,
             max_timestamp=change.max_timestamp,
             instance=change.instance,
+            first_timestamp=change.first_timestamp,
         )
         self._state.partitions[change.topic_id, change.partition] = replace(
             row, end=change.last + 1, extents=(*row.extents, extent), joined=joined

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
 from holdfast.errors import OutcomeMissing
+from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
 from holdfast.rules.transactional_id import TransactionalId
@@ -65,6 +66,8 @@ class Extent:
     instance: int = NO_INSTANCE
     outcome: Outcome | None = None
     """What became of the instance; None if there is none, or nothing is known of it."""
+    first_timestamp: int = NO_TIMESTAMP
+    """The time of its first record; NO_TIMESTAMP if that was not written down, or has none."""
 
     @property
     def end(self) -> int:

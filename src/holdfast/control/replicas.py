@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.grace import Coverage
 from holdfast.rules.removal import Cleaned, Removable
 from holdfast.store.store import Checkpoint
@@ -60,6 +61,8 @@ class Segment:
     crc: int
     """CRC-32C of the file."""
     grant: Grant
+    first_timestamp: int = NO_TIMESTAMP
+    """The time of its first record; NO_TIMESTAMP if that was not written down, or has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

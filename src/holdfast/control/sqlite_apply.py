@@ -239,7 +239,7 @@ class FrameApplier:
         if is_transactional:
             self._transactions.join(topic, change.partition, change.first, change.instance)
         self._writer.execute(
-            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 topic,
                 change.partition,
@@ -250,6 +250,7 @@ class FrameApplier:
                 change.max_timestamp,
                 change.leader_epoch,
                 change.instance if is_transactional else None,
+                change.first_timestamp,
             ),
         )
         close_spans(self._writer, topic, change.partition, change.first, change.last)

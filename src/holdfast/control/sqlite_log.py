@@ -23,11 +23,13 @@ Piece = TypeVar("Piece")
 PLACE = struct.Struct(">IQQ")
 """A store, a file of it, and a position: one of those that the column `places` is made of."""
 
-_EXTENT_COLUMNS = "first_offset, last_offset, places, length_bytes, max_timestamp, instance, outcome"
+_EXTENT_COLUMNS = (
+    "first_offset, last_offset, places, length_bytes, max_timestamp, instance, outcome, first_timestamp"
+)
 _EXTENTS = "extents LEFT JOIN instances USING (instance)"
 _SEGMENT_COLUMNS = (
     "first_offset, end_offset, file, length_bytes, max_timestamp, records, first_tombstone, crc,"
-    " lineage, mtro, mxro, tombstones_end"
+    " lineage, mtro, mxro, tombstones_end, first_timestamp"
 )
 _SEGMENTS = "segments WHERE topic = ? AND partition = ? AND store = ? AND end_offset > ?"
 
@@ -243,8 +245,8 @@ def read_bounds(connection: sqlite3.Connection, topic: int | None, partition: in
     return LogBounds(start=start, end=end, last_stable=last_stable, leader_epoch=leader_epoch)
 
 
-def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None], members: Members) -> Extent:
-    first, last, places, length_bytes, max_timestamp, instance, outcome = row
+def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None, int], members: Members) -> Extent:
+    first, last, places, length_bytes, max_timestamp, instance, outcome, first_timestamp = row
     return Extent(
         first=first,
         last=last,
@@ -257,10 +259,11 @@ def _extent(row: tuple[int, int, bytes, int, int, int | None, int | None], membe
         max_timestamp=max_timestamp,
         instance=NO_INSTANCE if instance is None else instance,
         outcome=None if outcome is None else OUTCOMES[outcome],
+        first_timestamp=first_timestamp,
     )
 
 
-def _segment(row: tuple[int, int, str, int, int, int, int, int, int, int, int, int]) -> Segment:
+def _segment(row: tuple[int, int, str, int, int, int, int, int, int, int, int, int, int]) -> Segment:
     return Segment(
         first=row[0],
         end=row[1],
@@ -271,4 +274,5 @@ def _segment(row: tuple[int, int, str, int, int, int, int, int, int, int, int, i
         first_tombstone=row[6],
         crc=row[7],
         grant=Grant(lineage=row[8], mtro=row[9], mxro=row[10], tombstones_end=row[11]),
+        first_timestamp=row[12],
     )

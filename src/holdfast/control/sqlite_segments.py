@@ -101,7 +101,7 @@ class SegmentTable:
             ((*place, change.store, file) for file in change.removed),
         )
         self._writer.executemany(
-            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     *place,
@@ -116,6 +116,7 @@ class SegmentTable:
                     segment.crc,
                     change.lineage,
                     *change.grant,
+                    segment.first_timestamp,
                 )
                 for segment in change.added
             ),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdfast.errors import InflatesTooFar
 from holdfast.keeper.chunks import INFLATED_BYTES
 from holdfast.keeper.work import NewSegment
+from holdfast.records.batch import DELETE_HORIZON_BIT, LOG_APPEND_TIME_BIT
 from holdfast.records.kernel.load import as_octets, index
 from holdfast.records.kernel.tombstones import find_tombstones
 from holdfast.store.segment import SegmentWriter, segment_file, segment_path
@@ -29,6 +30,7 @@ class _Current:
     first: int
     length_bytes: int = 0
     records: int = 0
+    first_timestamp: int = NONE
     max_timestamp: int = NONE
     first_tombstone: int = NONE
 
@@ -93,6 +95,8 @@ class SegmentRun:
         current = self._current = self._current or self._open()
         current.writer.append(batches, list(_entries(table, current.max_timestamp)))
         current.length_bytes += len(batches)
+        if current.records == 0:
+            current.first_timestamp = _first_timestamp(table)
         current.records += int(table["record_count"].sum(dtype=np.int64))
         current.max_timestamp = max(current.max_timestamp, int(table["max_timestamp"].max()))
         if self.surveys and current.first_tombstone == NONE:
@@ -118,10 +122,17 @@ class SegmentRun:
                 records=current.records,
                 first_tombstone=current.first_tombstone,
                 crc=written.crc,
+                first_timestamp=current.first_timestamp,
             )
         )
         self._start = end
         self._current = None
+
+
+def _first_timestamp(table: NDArray[np.void]) -> int:
+    """Of the first batch: what `BatchView.first_timestamp` says."""
+    tells = not table["attributes"][0] & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT)
+    return int(table["base_timestamp" if tells else "max_timestamp"][0])
 
 
 def _first_tombstone(batches: memoryview, table: NDArray[np.void]) -> int:

@@ -169,7 +169,7 @@ def measure(view: ReplicaView, first_dirty: int) -> Measured:
     is_due = dirty_bytes > 0 and survival.is_due(
         clean=clean_bytes,
         dirty=dirty_bytes,
-        oldest_dirty_ms=dirty[0].max_timestamp,
+        oldest_dirty_ms=_first_ms(dirty[0]),
         now_ms=view.wall_ms,
         config=view.config,
     )
@@ -181,6 +181,11 @@ def measure(view: ReplicaView, first_dirty: int) -> Measured:
         dirty_bytes=dirty_bytes,
         is_due=is_due,
     )
+
+
+def _first_ms(piece: Segment | Extent) -> int:
+    """The time of its first record; of one from before that was written down, its greatest."""
+    return piece.first_timestamp if piece.first_timestamp >= 0 else piece.max_timestamp
 
 
 def _compact(view: ReplicaView, limits: KeeperLimits) -> Plan | None:

@@ -78,6 +78,7 @@ class NewSegment:
     records: int
     first_tombstone: int
     crc: int
+    first_timestamp: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,6 +145,12 @@ class BatchView:
         return bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     @property
+    def first_timestamp(self) -> int:
+        """The time of the record that it began with; its greatest where the header says something else there."""
+        tells = not self.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT)
+        return self.base_timestamp if tells else self.max_timestamp
+
+    @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)

@@ -63,8 +63,11 @@ def pass_end(log: LogView, *, bounds: Forgettable, config: CompactionConfig) -> 
 
 
 def is_due(*, clean: int, dirty: int, oldest_dirty_ms: int, now_ms: int, config: CompactionConfig) -> bool:
-    """Whether there is enough to clean, or it has waited long enough; sizes in one unit, whichever it is."""
-    overdue = now_ms - oldest_dirty_ms > config.max_compaction_lag_ms
+    """Whether there is enough to clean, or it has waited long enough; sizes in one unit, whichever it is.
+
+    `oldest_dirty_ms` is the time of the first dirty record. One without a time (-1) is never overdue, as in Kafka.
+    """
+    overdue = oldest_dirty_ms >= 0 and now_ms - oldest_dirty_ms > config.max_compaction_lag_ms
     return overdue or dirty / (dirty + clean) > config.min_cleanable_dirty_ratio
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
 from holdfast.errors import CorruptFrame, FormatTooNew
+from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.transaction import NO_INSTANCE
 from holdfast.store import replica_changes
 from holdfast.store.replica_changes import ReplicaChange
@@ -82,6 +83,7 @@ class ExtentAppended:
     max_timestamp: int
     leader_epoch: int
     instance: int = NO_INSTANCE
+    first_timestamp: int = NO_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
+from holdfast.records.batch import NO_TIMESTAMP
+
 NOT_LIFTED = -1
 """In place of an offset up to which a replica is clean: it says nothing new."""
 NO_TIME = -1
@@ -34,6 +36,7 @@ class AddedSegment(NamedTuple):
     records: int
     first_tombstone: int
     crc: int
+    first_timestamp: int = NO_TIMESTAMP
 
 
 class Granted(NamedTuple):
