@@ -10,6 +10,7 @@ from holdfast.agent.rebuild import rebuild
 from holdfast.agent.recovery import Recovery
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import StoreFailed
+from holdfast.records.batch import validate
 from holdfast.store import footer
 from holdfast.store.footer import ProducerIdsAllotted, TopicCreated
 from holdfast.store.identity import StoreIdentity, wipe
@@ -162,6 +163,30 @@ def test_a_frame_that_only_a_joining_store_took_never_was(history: History) -> N
     assert history.phase(3) is StorePhase.LOST
     assert history.plane.find_applied() == number - 1
     history.close()
+
+
+def test_what_stores_in_sync_have_lost_is_taken_from_one_that_is_joining(history: History) -> None:
+    """It has a frame after it, so they had it, and somebody was told; of the last one nobody can know."""
+    history.lose(TOPIC, 3)
+    history.come_back(3)
+    history = history.reopen()
+    stale = (history.data / "control.db").read_bytes()
+    checkpoints = {store: history.plane.find_checkpoint(store) for store in (1, 2)}
+    end = history.plane.find_bounds(TOPIC, 0).end
+    history.append(TOPIC, 2)
+    for store, checkpoint in checkpoints.items():
+        history.stores[store].truncate_to(checkpoint)
+    history.close()
+    (history.data / "control.db").write_bytes(stale)
+    again = History(history.data, nodes=3)
+    assert Recovery(again.plane, again.stores).run() == 1
+    assert again.plane.find_in_sync() == {1, 2}
+    bounds, (extent,) = again.plane.find_extents(TOPIC, 0, end, 1)
+    assert (extent.first, bounds.end) == (end, end + 1)
+    for store in (1, 2):
+        data = again.stores[store].read(extent.places[store], extent.length_bytes)
+        assert validate(data).base_offset == end
+    again.close()
 
 
 def test_a_directory_of_another_life_is_not_followed(history: History) -> None:

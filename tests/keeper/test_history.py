@@ -100,6 +100,52 @@ def test_a_store_that_was_away_begins_with_its_snapshot(engine: Engine) -> None:
     assert 0 < found.rewrites < check_grants(engine.data, store=1).rewrites
 
 
+def test_what_lies_before_a_gap_is_not_continued(engine: Engine) -> None:
+    """The store came back as it was: it has the first frames, but not those that it missed."""
+    key = engine.create("t")
+    engine.append(key, (b"a", b"1"))
+    engine.round()
+    with engine.away(3):
+        engine.append(key, (b"a", b"2"))
+        engine.round()
+    engine.look()
+    engine.round()
+    engine.append(key, (b"a", b"3"))
+    engine.round()
+    assert list_journals(engine.data / "stores" / "3")[0] == 1
+    found = check_grants(engine.data, store=3)
+    assert found.violation is None
+    assert found.snapshot is not None
+    assert found.first_frame == found.snapshot + 1
+    assert 0 < found.rewrites < check_grants(engine.data, store=1).rewrites
+
+
+def test_a_snapshot_that_the_frames_do_not_continue_is_no_start(tmp_path: Path) -> None:
+    """Neither one from before a frame that is gone, nor one that says to be another's than its name does."""
+    engine = Engine(tmp_path / "data")
+    key = engine.create("t")
+    engine.append(key, (b"a", b"1"))
+    plane, store = engine.cluster.plane, engine.cluster.stores.by_number[1]
+    old = store.save_snapshot(plane.snapshot)
+    engine.append(key, (b"a", b"2"))
+    engine.round()
+    fitting = store.save_snapshot(plane.snapshot)
+    engine.append(key, (b"a", b"3"))
+    engine.round()
+    fitting_file, old_file = (store.snapshot_path(frame) for frame in (fitting, old))
+    engine.end()
+    cut_journal(engine.data / "stores" / "1", old + 2)
+    assert check_grants(engine.data, store=1).snapshot == fitting
+    fitting_file.unlink()
+    fitting_file.with_suffix(".json").unlink()
+    with pytest.raises(StoreFailed, match="no snapshot stands for the frames before it"):
+        check_grants(engine.data, store=1)
+    # Put back by hand, under another name and without the seal that would tell.
+    old_file.rename(fitting_file)
+    with pytest.raises(StoreFailed, match=f"says that it is as of {old}"):
+        check_grants(engine.data, store=1)
+
+
 def test_early_journals_that_are_gone(tmp_path: Path) -> None:
     """The oldest snapshot that the rest continues is the start; without one that can be read there is none."""
     engine = Engine(tmp_path / "data")

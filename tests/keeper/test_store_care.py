@@ -9,7 +9,11 @@ import pytest
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import HoldfastError, StoreFailed, StoreOperationRefused
+from holdfast.store import footer
+from holdfast.store.footer import ProducerIdsAllotted
+from holdfast.store.footers import read_footers
 from holdfast.store.identity import read_identity
+from holdfast.store.local import LocalStore
 from tests.keeper.engine import Engine
 
 OLD = [(b"a", b"old"), (b"b", b"old")]
@@ -163,6 +167,31 @@ def test_removed_and_put_elsewhere(engine: Engine) -> None:
     care(engine, lambda: engine.cluster.care.remove(1))
     assert engine.phase(1) is StorePhase.FENCED
     assert engine.table(key, 2) == {b"b": b"old", b"e": b"5", b"f": b"6"}
+
+
+def test_what_nobody_recorded_is_cut_off_when_a_store_returns(engine: Engine) -> None:
+    """A frame that it took alone was told to nobody, and its number was given again: nobody must find it there."""
+    key = fill(engine)
+    path = engine.data / "stores" / "3"
+    number = engine.cluster.plane.find_applied() + 1
+    untold = footer.encode([ProducerIdsAllotted(77_000)])
+    with engine.away(3):
+        moved = path.with_name("3.gone")
+        alone = LocalStore(moved, store=3, cluster_id=read_identity(moved).cluster_id)
+        assert not list(alone.replay(engine.cluster.plane.find_checkpoint(3)))
+        alone.append(number, [], untold)
+        alone.close()
+        engine.append(key, (b"c", b"new"))
+    engine.look()
+    assert all(told != untold for _, told in read_footers(path))
+    engine.round()
+    tables = [engine.table(key, store) for store in (1, 2, 3)]
+    engine.close()
+    for file in (*engine.data.glob("control.db*"), *engine.data.glob("stores/*/snapshot/*")):
+        file.unlink()
+    engine.open()
+    assert [engine.table(key, store) for store in (1, 2, 3)] == tables
+    assert {engine.phase(store) for store in (1, 2, 3)} == {StorePhase.IN_SYNC}
 
 
 def test_strangers_and_wrong_phases(engine: Engine) -> None:

@@ -53,6 +53,16 @@ def test_a_torn_tail_is_the_end(tmp_path: Path, cut_bytes: int) -> None:
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("size_bytes", [0, 10, 44])
+def test_a_journal_that_was_only_begun_holds_nothing(tmp_path: Path, size_bytes: int) -> None:
+    """A crash came before its header was durable, or before its first frame."""
+    told = write(tmp_path, 1, 2, 3)
+    (path,) = files(tmp_path)
+    path.with_name("00000000000000000004.journal").write_bytes(path.read_bytes()[:size_bytes])
+    assert list(read_footers(tmp_path)) == told
+    assert find_last_frame(tmp_path) == 3
+
+
 def test_void_frames_are_left_out(tmp_path: Path) -> None:
     """Those that the next journal begins with again, be they whole or not."""
     write(tmp_path, 1, 2, 3)
