@@ -12,8 +12,9 @@ from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.fetch_plan import PartitionReader
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored
+from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, Upkeep
 from holdfast.errors import (
+    CommitRefused,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
@@ -24,6 +25,7 @@ from holdfast.records.walk import walk_valid
 from holdfast.store.faulty import FaultyStore
 from holdfast.store.footer import TopicCreated
 from holdfast.store.local import LocalStore
+from holdfast.store.replica_changes import ReplicasAssigned
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, faulty_store
 
@@ -129,6 +131,19 @@ def test_leadership_leaves_a_lost_store(trio: Trio) -> None:
     assert isinstance(trio.append(b"zombie", leader=1), NotLeaderOrFollower)
     assert offset_of(trio.append(b"c", leader=2)) == 2
     assert trio.plane.find_epoch_end(*WIDE, 0) == (0, 2)
+
+
+def test_placements_are_judged_with_the_leaders_that_their_frame_moves(trio: Trio) -> None:
+    """One that leaves the new leader out is refused alone; one that names it fits, wherever the leader was before."""
+    out = Upkeep(ReplicasAssigned(TOPIC, 0, (1, 3)), trio.plane)
+    batch_beside = AppendBatch(NARROW, view(batch(b"a")), 2, in_sync_min=2)
+    moved, refused, stored = trio.committer.commit([MoveLeader(WIDE, 2), out, batch_beside]).answers
+    assert (moved, offset_of(stored)) == (None, 0)
+    assert isinstance(refused, CommitRefused)
+    fitting = Upkeep(ReplicasAssigned(TOPIC, 0, (3, 1)), trio.plane)
+    assert trio.committer.commit([MoveLeader(WIDE, 3), fitting]).answers == [None, None]
+    partition = trio.plane.find_partition(*WIDE)
+    assert (partition.leader, partition.replicas) == (3, (3, 1))
 
 
 def test_min_insync_replicas_is_judged_per_partition(trio: Trio) -> None:

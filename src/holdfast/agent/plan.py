@@ -173,6 +173,12 @@ class CommitPlan:
             self._log_starts.append(LogStartMoved(key.topic_id, key.partition, offset))
         return tail.start
 
+    @property
+    def placements(self) -> list[Change]:
+        """What the frame will have said of who holds and who leads what, before anything is said of stores."""
+        moved = (change for change in self.changes if isinstance(change, LeaderMoved))
+        return [*self.topics.changes, *moved]
+
     def stores_of(self, tail: Tail) -> list[int]:
         """The replicas in sync: those that count."""
         return [store for store in tail.replicas if store in self.in_sync and store not in tail.joining]

@@ -198,5 +198,5 @@ class Upkeep(Write):
 
     def plan(self, plan: CommitPlan) -> None:
         """Nothing to tell but success."""
-        self.plane.rehearse([*plan.upkeep, self.change])
+        self.plane.rehearse([*plan.placements, *plan.upkeep, self.change])
         plan.upkeep.append(self.change)
