@@ -62,6 +62,15 @@ class Engine:
         self.wait_for(self.cluster.close())
         self._directory.close()
 
+    def add_store(self) -> int:
+        """Begin again with one store more, as after `holdfast store add`; its number."""
+        self.close()
+        directory = DataDirectory(self.data)
+        self._nodes = directory.add_node()
+        directory.close()
+        self.open()
+        return self._nodes
+
     def end(self) -> None:
         """Close for good."""
         self.close()

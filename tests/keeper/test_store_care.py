@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.rebuild import rebuild
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import HoldfastError, StoreFailed, StoreOperationRefused
 from holdfast.store import footer
@@ -167,6 +168,36 @@ def test_removed_and_put_elsewhere(engine: Engine) -> None:
     care(engine, lambda: engine.cluster.care.remove(1))
     assert engine.phase(1) is StorePhase.FENCED
     assert engine.table(key, 2) == {b"b": b"old", b"e": b"5", b"f": b"6"}
+
+
+@pytest.mark.parametrize("begins", ["with frame 1", "before it came", "with its first frame"])
+def test_a_store_that_was_added_later_is_in_sync_after_a_replay(engine: Engine, begins: str) -> None:
+    """It has none of the frames from before it came, and lacks nothing all the same."""
+    key = fill(engine)
+    engine.close()
+    before = (engine.data / "control.db").read_bytes()
+    engine.open()
+    store = engine.add_store()
+    assert engine.phase(store) is StorePhase.IN_SYNC
+    if begins != "with its first frame":
+        care(engine, lambda: engine.cluster.care.assign(key.topic_id, 0, (1, 2, store)))
+        engine.append(key, (b"c", b"new"))
+        engine.round()
+    tables = [engine.table(key, each) for each in (1, 2)]
+    engine.close()
+    for file in (*engine.data.glob("control.db*"), *engine.data.glob("stores/*/snapshot/*")):
+        file.unlink()
+    if begins == "before it came":
+        (engine.data / "control.db").write_bytes(before)
+    engine.open()
+    assert {engine.phase(each) for each in (1, 2, 3, store)} == {StorePhase.IN_SYNC}
+    assert [engine.table(key, each) for each in (1, 2)] == tables
+    care(engine, lambda: engine.cluster.care.assign(key.topic_id, 0, (1, 2, store)))
+    engine.round()
+    assert engine.table(key, store) == tables[0]
+    engine.close()
+    assert rebuild(engine.data, store=None, on_frame=lambda number: None).in_sync == [1, 2, 3, store]
+    engine.open()
 
 
 def test_what_nobody_recorded_is_cut_off_when_a_store_returns(engine: Engine) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan, Tail
-from holdfast.agent.recovery import Recovery
+from holdfast.agent.recovery import Recovery, add_stores
 from holdfast.agent.store_set import StoreSet
 from holdfast.agent.topic_plan import KnownTopics
 from holdfast.agent.transactions.plan import KnownTransactions
@@ -18,7 +18,7 @@ from holdfast.rules.transactional_id import TransactionalId
 from holdfast.store import footer
 from holdfast.store.footer import Change, LeaderMoved
 from holdfast.store.journal import Buffer
-from holdfast.store.replica_changes import StoreChange, StoreFenced, StoreLeft
+from holdfast.store.replica_changes import StoreAdded, StoreChange, StoreFenced, StoreLeft
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,7 @@ class Committer:
 
     def recover(self) -> int:
         """Apply the frames that the control plane has not seen and return how many there were."""
-        for store in self._stores.by_number:
-            self._plane.add_store(store)
+        add_stores(self._plane, self._stores.by_number)
         replayed = Recovery(self._plane, dict(self._stores.by_number)).run()
         self._next_frame = self._plane.find_applied() + 1
         self._read_stores()
@@ -74,6 +73,7 @@ class Committer:
         self._transactions = KnownTransactions(self._plane)
         # Current only when the leaders have moved, too: if that fails, the next commit begins with it.
         self._depose(self._find_stores(StorePhase.LOST))
+        self._announce_newcomers()
         self._is_current = True
         return replayed
 
@@ -175,6 +175,16 @@ class Committer:
         self._in_sync -= lost
         self._joining -= lost
         return lost
+
+    def _announce_newcomers(self) -> None:
+        """Say in a frame which stores are new: a replay must not look for older frames on them."""
+        known = {state.store for state in self._plane.list_stores()}
+        if newcomers := sorted(self._stores.by_number.keys() - known):
+            written = sorted(self._in_sync | self._joining)
+            lost = self._make_durable({store: [] for store in written}, list(map(StoreAdded, newcomers)))
+            self._read_stores()
+            if lost:
+                self._depose(lost)
 
     def _depose_or_try_again(self, lost: frozenset[int]) -> None:
         """What was committed stays committed if this fails: then the next commit begins with it."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.agent.data_directory import DataDirectory
-from holdfast.agent.recovery import Recovery
+from holdfast.agent.recovery import Recovery, add_stores
 from holdfast.agent.restore import Draft, draft_control_plane, install
 from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.errors import UsageError
@@ -67,7 +67,7 @@ def _replay(
             stores[number] = LocalStore(
                 directory.store(number), store=number, cluster_id=directory.cluster_id
             )
-            plane.add_store(number)
+        add_stores(plane, stores)
         replayed = {number: stores[number] for number in stores if store in (None, number)}
         frames = Recovery(plane, dict(replayed), on_frame=on_frame).run()
         topics = plane.list_topics()

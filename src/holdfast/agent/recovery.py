@@ -31,6 +31,27 @@ WRITTEN = (StorePhase.IN_SYNC, StorePhase.JOINING)
 """The phases in which a store is given every frame."""
 
 
+def add_stores(plane: ControlPlane, stores: Mapping[int, Store]) -> None:
+    """Make the stores known that the frames to come speak of, before they are replayed.
+
+    A log that has begun learns of a new store by a frame, so that a replay knows from where on to look for frames on
+    it. One that has frames is none: it was known once, be it that the frame is yet to come, or that there was none.
+    """
+    has_begun = plane.find_applied() > 0
+    known = {state.store for state in plane.list_stores()}
+    for number, store in stores.items():
+        if number not in known and not (has_begun and _is_new(store)):
+            plane.add_store(number)
+
+
+def _is_new(store: Store) -> bool:
+    try:
+        return not store.list_journals()
+    except StoreFailed:
+        # It cannot be opened: nobody knows.
+        return False
+
+
 class Recovery:
     """One replay of all stores that are given frames."""
 
