@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast.agent.agent import Agent
+from holdfast.keeper import messages
+from holdfast.keeper.gateway import Gateway
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.round import Round
+from holdfast.keeper.runner import InProcessRunner
 from holdfast.records.build import Record, build_batch
 from tests.agent import requests
 from tests.agent.batches import batch
@@ -79,6 +84,43 @@ def test_times_within_a_batch_that_the_log_start_cuts(tmp_path: Path, kind: str)
             assert (await found_at(client, "t", 1))[1] == 3
 
     run(main)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_times_within_a_batch_that_compaction_has_thinned(tmp_path: Path, kind: str) -> None:
+    """A record that is gone is not named, though its batch has the time: the first that is left is."""
+
+    async def main() -> None:
+        limits = KeeperLimits(settle_ms_max=0)
+        async with talking(tmp_path, keeper=limits) as (agent, client, _):
+            configs = {
+                "message.timestamp.type": kind,
+                "cleanup.policy": "compact",
+                "min.cleanable.dirty.ratio": "0",
+            }
+            await client.call(requests.create_topic("t", configs=configs))
+            records = [Record(key=key, value=b"x", timestamp_ms=70) for key in (b"a", b"b", b"a", b"c")]
+            await client.call(requests.produce("t", {0: build_batch(records)}))
+            assert (await found_at(client, "t", 1))[1] == 0
+            await asyncio.to_thread(keep, agent, asyncio.get_running_loop())
+            assert (await found_at(client, "t", 1))[1] == 1
+            assert (await found_at(client, "t", -3))[1] == 1
+
+    run(main)
+
+
+def keep(agent: Agent, loop: asyncio.AbstractEventLoop) -> None:
+    """One round of the keeper, in another thread than the agent's."""
+
+    def ask(question: str, about: dict[str, Any]) -> Any:
+        answer = agent.cluster.desk.questions[question](about)
+
+        async def answered() -> object:
+            return await answer
+
+        return messages.plain(asyncio.run_coroutine_threadsafe(answered(), loop).result(20))
+
+    Round(Gateway(ask, holder="test"), lambda size_bytes: InProcessRunner()).run()
 
 
 def test_times_beyond_an_extent_that_the_log_start_cuts(tmp_path: Path) -> None:

@@ -153,10 +153,13 @@ def _first_in(agent: Agent, piece: Extent | Segment, start: int, timestamp: int)
 
 
 def _times(batch: BatchView, start: int) -> list[tuple[int, int]]:
-    """(time, offset) of the batch's records from the log start on."""
+    """(time, offset) of the batch's records from the log start on; the first will do where all have one time.
+
+    Compaction may have left gaps in a batch: what is gone is not named.
+    """
     if batch.last_offset < start:
         return []
-    if batch.is_log_append_time:
+    if batch.is_log_append_time and batch.record_count == batch.last_offset_delta + 1:
         return [(batch.max_timestamp, max(batch.base_offset, start))]
     times = [(record.timestamp_ms, record.offset or 0) for record in read_records(batch)]
     return [(time, offset) for time, offset in times if offset >= start]
