@@ -14,9 +14,10 @@ from holdfast.control.sqlite_log import PLACE
 from holdfast.rules.removal import Cleaned
 from holdfast.store.footer import TransactionBegun
 from holdfast.store.replica_changes import HeldTo
+from holdfast.store.store import CARRIED
 from tests.control.answers import named_instances
-from tests.control.frames import stored
-from tests.control.manifests import phases, published, segment
+from tests.control.frames import Apply, stored
+from tests.control.manifests import carried, phases, published, segment, write_five_extents
 
 TOPIC = UUID(int=1)
 SCHEMA_BEFORE = 5
@@ -88,3 +89,22 @@ def test_instances_that_nothing_names_are_gone_but_their_numbers_are_taken(path:
         assert plane.find_bounds(TOPIC, 0).last_stable == 30
         plane.apply(stored(41), [TransactionBegun(6, 7)])
         assert plane._reader.execute("SELECT instance FROM joined_partitions").fetchall() == [(1,), (4,)]
+
+
+def test_extents_that_were_carried_before_there_was_an_index_of_them_are_found(tmp_path: Path) -> None:
+    """The index says which were, on whichever store."""
+    path = tmp_path / "control.db"
+    with closing(SqliteControlPlane(path)) as plane:
+        for store in (1, 2):
+            plane.add_store(store)
+        apply = Apply(plane)
+        write_five_extents(apply)
+        apply(carried(plane, 2, 9, 19, number=3))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX extents_carried")
+        connection.execute("ALTER TABLE extents DROP COLUMN is_carried")
+        connection.execute("PRAGMA user_version = 7")
+    with closing(SqliteControlPlane(path)) as plane:
+        assert (plane.find_carried(1), plane.find_carried(2)) == (set(), {CARRIED + 3})
+        rows = plane._reader.execute("SELECT last_offset FROM extents WHERE is_carried").fetchall()
+        assert rows == [(9,), (19,)]

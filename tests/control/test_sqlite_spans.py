@@ -19,7 +19,9 @@ from holdfast.control.sqlite import SqliteControlPlane
 from holdfast.control.sqlite_spans import LEVELS, SPAN_BITS, cover
 from holdfast.errors import UnknownTopicOrPartition
 from holdfast.store.footer import Change, ExtentAppended, LogStartMoved, TopicCreated, TopicDeleted
-from holdfast.store.store import Place, StoredFrame
+from holdfast.store.replica_changes import KeeperLeased
+from holdfast.store.store import CARRIED, Place, StoredFrame
+from tests.control.manifests import carried
 
 TOPIC = UUID(int=1)
 EXTENTS_PER_FRAME = 50
@@ -180,10 +182,12 @@ def test_migration(log: Log) -> None:
 
 def test_no_question_scans_the_log(log: Log) -> None:
     """Thirty thousand extents take as few steps of SQLite's machine as a thousand, give or take a level."""
+    log.append([(10, 0)])
+    log.apply(KeeperLeased(1, 1), carried(log.plane, 1, 9, number=3, lease=1))
     steps: list[list[int]] = []
     for _ in range(2):
         log.append([(10, len(log.extents) + n) for n in range(1000 if not steps else 29_000)])
-        steps.append([_steps(log, question) for question in ("time", "newest", "size")])
+        steps.append([_steps(log, question) for question in ("time", "newest", "size", "carried")])
     for small, large in zip(*steps, strict=True):
         assert large < 4 * small + 200, steps
 
@@ -204,6 +208,8 @@ def _steps(log: Log, question: str) -> int:
                 log.plane.find_extent_by_time(TOPIC, 0, 1, 0, len(log.extents) - 1)
             case "newest":
                 log.plane.find_extent_of_max_time(TOPIC, 0, 1, 0)
+            case "carried":
+                assert log.plane.find_carried(1) == {CARRIED + 3}
             case "size":
                 log.plane.find_size(TOPIC, 0, 1)
     finally:

@@ -239,7 +239,7 @@ class FrameApplier:
         if is_transactional:
             self._transactions.join(topic, change.partition, change.first, change.instance)
         self._writer.execute(
-            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (
                 topic,
                 change.partition,

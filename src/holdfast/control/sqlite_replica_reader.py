@@ -21,12 +21,13 @@ from holdfast.store.store import CARRIED, Checkpoint, Place
 # As `KeptReplica.has` says; nothing of a fenced store is in use.
 _IN_USE = (
     "SELECT places FROM replicas CROSS JOIN partitions USING (topic, partition) LEFT JOIN stores USING (store)"  # noqa: S608
-    " CROSS JOIN extents USING (topic, partition)"
+    " CROSS JOIN {extents} USING (topic, partition)"
     f" WHERE store = ? AND {IS_MEMBER} AND last_offset >= max(settled_to, log_start)"
     " AND (held_to IS NULL OR last_offset < held_to OR first_offset >= joined_from)"
 )
-_CARRIED_BYTES = 5
-"""So many bytes of a place, from the store on, are the same for all carried files and no journal."""
+_EXTENTS = "extents"
+_CARRIED_EXTENTS = "extents INDEXED BY extents_carried"
+"""Most extents lie in journals: this index has the others, and none of those."""
 
 
 class ReplicaReader:
@@ -131,7 +132,7 @@ class ReplicaReader:
         ):
             # Journals follow each other as offsets do; what is carried may lie before them.
             for number in self._list_files_in_use(
-                store, "AND topic = ? AND partition = ? ORDER BY last_offset", *key
+                store, _EXTENTS, "AND topic = ? AND partition = ? ORDER BY last_offset", *key
             ):
                 lowest = number if lowest is None else min(lowest, number)
                 if number < CARRIED:
@@ -140,14 +141,14 @@ class ReplicaReader:
 
     def find_carried(self, store: int) -> set[int]:
         """The carried files in use."""
-        # Most extents lie in journals: SQLite passes those over, and alone looks at millions.
-        carried = PLACE.pack(store, CARRIED, 0)[:_CARRIED_BYTES]
-        files = self._list_files_in_use(store, "AND instr(places, ?) > 0", carried)
+        files = self._list_files_in_use(store, _CARRIED_EXTENTS, "AND is_carried")
         return {number for number in files if number >= CARRIED}
 
-    def _list_files_in_use(self, store: int, condition: str, *arguments: object) -> Iterator[int]:
+    def _list_files_in_use(
+        self, store: int, extents: str, condition: str, *arguments: object
+    ) -> Iterator[int]:
         """In which file each extent lies whose place on the store counts."""
-        rows = self._connect().execute(f"{_IN_USE} {condition}", (store, *arguments))
+        rows = self._connect().execute(f"{_IN_USE.format(extents=extents)} {condition}", (store, *arguments))
         for (places,) in rows:
             for number, journal, _ in PLACE.iter_unpack(places):
                 if number == store:

@@ -6,17 +6,18 @@ from contextlib import closing, suppress
 from importlib import resources
 from pathlib import Path
 
-from holdfast.control.sqlite_segments import lies_on
+from holdfast.control.sqlite_segments import is_carried, lies_on
 from holdfast.errors import DataDirectoryRefused, StoreFailed
 from holdfast.store.durable import sync_directory
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in WAL mode, with the function that a migration uses."""
+    """A connection in WAL mode, with the functions that migrations use."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.create_function("lies_on", 2, lies_on, deterministic=True)
+    connection.create_function("is_carried", 1, is_carried, deterministic=True)
     return connection
 
 

@@ -11,6 +11,7 @@ from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.errors import CommitRefused
 from holdfast.store.replica_changes import CarriedExtent, ExtentsCarried, SegmentsPublished
+from holdfast.store.store import CARRIED
 
 _OF_REPLICA = "topic = ? AND partition = ? AND store = ?"
 
@@ -75,7 +76,7 @@ class SegmentTable:
                 continue
             first, places = row
             self._writer.execute(
-                "UPDATE extents SET places = ? WHERE topic = ? AND partition = ? AND last_offset = ?",
+                "UPDATE extents SET places = ?, is_carried = 1 WHERE topic = ? AND partition = ? AND last_offset = ?",
                 (
                     without_place(places, store) + PLACE.pack(store, file, extent.position),
                     *place,
@@ -126,6 +127,11 @@ class SegmentTable:
 def lies_on(places: bytes, store: int) -> bool:
     """Whether the column `places` names a store."""
     return any(each == store for each, _, _ in PLACE.iter_unpack(places))
+
+
+def is_carried(places: bytes) -> bool:
+    """Whether the column `places` names a carried file."""
+    return any(number >= CARRIED for _, number, _ in PLACE.iter_unpack(places))
 
 
 def without_place(places: bytes, store: int) -> bytes:
