@@ -1,5 +1,6 @@
 """Stores that operators fence, rebuild, remove and add replicas on, while a log is compacted."""
 
+import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -198,6 +199,47 @@ def test_a_store_that_was_added_later_is_in_sync_after_a_replay(engine: Engine, 
     engine.close()
     assert rebuild(engine.data, store=None, on_frame=lambda number: None).in_sync == [1, 2, 3, store]
     engine.open()
+
+
+@pytest.mark.parametrize("instead", [None, "a copy", "another store"])
+def test_a_store_that_was_moved_away_leaves(engine: Engine, instead: str | None) -> None:
+    """Its journal is open and takes frames for as long as it is; the next look finds it out, before a rewrite does."""
+    key = fill(engine)
+    path = engine.data / "stores" / "3"
+    moved = path.with_name("moved")
+    engine.look()
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    path.rename(moved)
+    if instead is not None:
+        shutil.copytree(moved if instead == "a copy" else path.with_name("2"), path)
+    engine.append(key, (b"c", b"new"))
+    assert engine.phase(3) is StorePhase.IN_SYNC, "nobody could know"
+    engine.look()
+    assert engine.phase(3) is StorePhase.AWAY
+    engine.append(key, (b"d", b"newer"))
+    if instead is not None:
+        shutil.rmtree(path)
+    moved.rename(path)
+    engine.look()
+    engine.round()
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    assert engine.table(key, 3) == engine.table(key, 1)
+
+
+def test_the_last_store_in_sync_is_not_given_up(engine: Engine) -> None:
+    """What is open is all that there is: writes go on, and it is whole when its directory is back."""
+    key = fill(engine)
+    path = engine.data / "stores" / "1"
+    with engine.away(2), engine.away(3):
+        engine.append(key, (b"c", b"new"))
+        path.rename(path.with_name("moved"))
+        engine.look()
+        assert engine.append(key, (b"d", b"newer")) == 3
+        path.with_name("moved").rename(path)
+    engine.look()
+    engine.round()
+    assert {engine.phase(store) for store in (1, 2, 3)} == {StorePhase.IN_SYNC}
+    assert engine.table(key, 2) == engine.table(key, 1)
 
 
 def test_what_nobody_recorded_is_cut_off_when_a_store_returns(engine: Engine) -> None:

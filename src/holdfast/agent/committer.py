@@ -122,7 +122,7 @@ class Committer:
             except HoldfastError as refusal:
                 answers.append(refusal)
         bodies, changes = plan.seal()
-        if not changes:
+        if not changes and not plan.is_wanted:
             return Committed(answers=answers, appended=[])
         lost = self._make_durable(bodies, changes)
         self._tails.update(plan.settled_tails())

@@ -73,6 +73,8 @@ class CommitPlan:
         self._find_tail = find_tail
         self.upkeep: list[Change] = []
         """What keepers and operators have done to stores; rehearsed, so that it takes no frame down."""
+        self.is_wanted = False
+        """Whether there is to be a frame even if nothing changes."""
         self._log_starts: list[Change] = []
         self._extents: dict[PartitionKey, list[_Extent]] = {}
 

@@ -1,5 +1,7 @@
 """Letting stores come back: one that was away is looked at every so often, and given frames again once it is well.
 
+One that is here is looked at, too: it may have been moved away under its open files.
+
 What it has is verified first: its identity and life, that it takes writes, that it has every byte that the control
 plane knows it to have. What it has beyond that, nobody recorded, and it is cut off. What it missed, its keeper copies.
 """
@@ -11,11 +13,12 @@ from uuid import UUID
 
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.recovery import WRITTEN
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import Upkeep
+from holdfast.agent.writes import Knock, Upkeep
 from holdfast.control.plane import ControlPlane
 from holdfast.control.replicas import StorePhase, StoreState
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreFailed
 from holdfast.store.reopened import ReopenedStore
 from holdfast.store.replica_changes import StoreJoining
 
@@ -56,10 +59,15 @@ class Returning:
             await self._task
 
     async def look(self) -> None:
-        """Have every store that is away and well given frames again."""
+        """Have every store that is away and well given frames again, and find out whose directory is gone."""
         for state in await asyncio.to_thread(self._plane.list_stores):
-            if state.phase is StorePhase.AWAY and state.store in self._reopened:
+            if state.store not in self._reopened:
+                continue
+            if state.phase is StorePhase.AWAY:
                 await self._bring_back(state)
+            elif state.phase in WRITTEN and self._catalog.in_sync - {state.store}:
+                # The last one in sync is left alone: whatever became of its directory, what is open is all there is.
+                await self._check_in_place(state)
 
     async def _bring_back(self, state: StoreState) -> None:
         try:
@@ -74,6 +82,23 @@ class Returning:
             logger.info(
                 "store %d is back and is given every frame; what it missed is being copied", state.store
             )
+
+    async def _check_in_place(self, state: StoreState) -> None:
+        """A directory that was moved away takes frames as long as its journal is open: have the store leave now."""
+        reopened = self._reopened[state.store]
+
+        def check() -> None:
+            try:
+                reopened.as_store.check_in_place()
+            except StoreFailed as failure:
+                reopened.give_up(failure)
+                raise
+
+        try:
+            await asyncio.wrap_future(self._stores.submit(state.store, check))
+        except StoreFailed as failure:
+            logger.error("store %d is not where it was: %s", state.store, failure)
+            await self._commits.submit(Knock())
 
     def _verify(self, state: StoreState) -> None:
         """In the store's own thread, where its writes are: one that hangs there comes first."""

@@ -190,6 +190,15 @@ class MoveLeader(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class Knock(Write):
+    """A frame, be there something to say or not: a store that cannot take it is found out, and leaves."""
+
+    def plan(self, plan: CommitPlan) -> None:
+        """Nothing to tell but success."""
+        plan.is_wanted = True
+
+
+@dataclass(frozen=True, slots=True)
 class Upkeep(Write):
     """Something that was done to a store, or is to be said of one; CommitRefused if it does not fit (any more)."""
 

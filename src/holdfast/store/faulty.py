@@ -165,6 +165,10 @@ class FaultyStore:
         """The wrapped store lets go."""
         self.wrapped.forget_deleted()
 
+    def check_in_place(self) -> None:
+        """What the wrapped store finds."""
+        self.wrapped.check_in_place()
+
     def probe(self) -> None:
         """Probe, unless nothing can be written."""
         self._fail_write()

@@ -8,7 +8,7 @@ from uuid import UUID
 from holdfast.errors import StoreFailed
 from holdfast.store.carried import carried_path, check_carried, delete_carried, list_carried
 from holdfast.store.durable import make_directory
-from holdfast.store.identity import open_identity
+from holdfast.store.identity import open_identity, read_identity
 from holdfast.store.journal import Buffer
 from holdfast.store.journals import Journals
 from holdfast.store.open_files import OpenFile, OpenFiles
@@ -40,6 +40,7 @@ class LocalStore:
         self._directory = directory
         self._identity = open_identity(directory, cluster_id=cluster_id, store=store, incarnation=incarnation)
         self.incarnation = self._identity.incarnation
+        self._place = self._find_place()
         self._files = OpenFiles()
         self._journals = Journals(directory, self._identity, self._files, journal_bytes_max=journal_bytes_max)
         self._segments = Segments(directory, self._files)
@@ -136,6 +137,11 @@ class LocalStore:
         """Close what somebody else has deleted."""
         self._files.drop_deleted()
 
+    def check_in_place(self) -> None:
+        """The same directory, and still this store's."""
+        if read_identity(self._directory) != self._identity or self._find_place() != self._place:
+            raise StoreFailed(f"{self._directory} is another one than was opened: put the right one back")
+
     def probe(self) -> None:
         """Write a few bytes durably and delete them."""
         path = self._directory / "probe"
@@ -153,6 +159,14 @@ class LocalStore:
         self._journals.close()
         self._segments.close()
         self._files.close()
+
+    def _find_place(self) -> tuple[int, int]:
+        """Device and number of the directory: a copy has others."""
+        try:
+            found = self._directory.stat()
+        except OSError as failure:
+            raise StoreFailed(f"cannot look at {self._directory}: {failure.strerror}") from failure
+        return found.st_dev, found.st_ino
 
     def _path(self, number: int) -> Path:
         return self._journals.path(number) if number < CARRIED else carried_path(self._directory, number)

@@ -47,6 +47,11 @@ class ReopenedStore:
         if store is not None:
             store.close()
 
+    def give_up(self, failure: StoreFailed) -> None:
+        """What is open is not the store any more: from now on everything is that failure."""
+        self.close()
+        self._failure = failure
+
     def __getattr__(self, name: str) -> Any:
         if self._store is None:
             raise StoreFailed(str(self._failure))

@@ -168,6 +168,13 @@ class Store(Protocol):
         """Let go of files that somebody else has deleted, such as the keeper: before, their space is not free."""
         ...
 
+    def check_in_place(self) -> None:
+        """StoreFailed if what lies in the store's place is not what was opened: moved away, or put there instead.
+
+        Files that are open would be written to all the same, where nobody will look for them.
+        """
+        ...
+
     def probe(self) -> None:
         """StoreFailed unless the store takes writes at this moment."""
         ...
