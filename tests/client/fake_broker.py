@@ -88,9 +88,8 @@ class FakeBroker:
     def _answer(self, frame: bytes) -> bytes | None:
         api_key, version = struct.unpack_from(">hh", frame)
         request = REQUESTS[api_key].decode(frame, version=version, header=True)
-        fields = (
-            self._api_versions() if api_key == ApiVersionsRequest.API_KEY else self._handle(api_key, request)
-        )
+        is_asked_for_versions = api_key == ApiVersionsRequest.API_KEY and api_key not in self.handlers
+        fields = self.api_versions() if is_asked_for_versions else self._handle(api_key, request)
         if fields is None:
             return None
         response = RESPONSES[api_key](version=version, **fields)
@@ -101,7 +100,8 @@ class FakeBroker:
         self.received.append(request)
         return self.handlers[api_key](request)
 
-    def _api_versions(self) -> dict[str, Any]:
+    def api_versions(self) -> dict[str, Any]:
+        """What it offers, as it says so unless a handler says something else."""
         entry = ApiVersionsResponse.ApiVersion
         keys = [
             entry(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.offered.items()

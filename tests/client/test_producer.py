@@ -9,16 +9,18 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Produ
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.producer import Producer, Written
-from holdfast.errors import ConnectionFailed, InvalidRecord, MessageTooLarge
+from holdfast.errors import ConnectionFailed, InvalidRecord, KafkaRefusal, MessageTooLarge
 from holdfast.records.batch import BatchView, Codec
 from holdfast.records.build import Record, read_records
-from tests.client.fake_broker import FakeBroker
+from tests.client.fake_broker import FakeBroker, Handler
 from tests.client.fake_cluster import FakeCluster
 
 PRODUCER_ID = 77
 TOO_LARGE = 10
 NOT_LEADER = 6
 INVALID_RECORD = 87
+LOADING = 14
+FORBIDDEN = 31
 
 
 class Log:
@@ -28,11 +30,12 @@ class Log:
         self.batches: list[BatchView] = []
         self.received: list[BatchView] = []
         self.script: list[int | None] = []
+        self.init_script: list[int | None] = []
         cluster = FakeCluster(stack)
-        handlers = {
+        handlers: dict[Any, Handler] = {
             MetadataRequest: cluster.metadata,
             ProduceRequest: self.produce,
-            InitProducerIdRequest: lambda _: {"producer_id": PRODUCER_ID, "producer_epoch": 3},
+            InitProducerIdRequest: self.init,
         }
         offered = {0: (3, 8), 3: (0, 12), 18: (0, 3), 22: (0, 1)}
         self.broker = stack.enter_context(FakeBroker(handlers, offered=offered))
@@ -40,6 +43,13 @@ class Log:
         self.client = stack.enter_context(
             Cluster(f"127.0.0.1:{self.broker.port}", timeout=5.0, patience_s=5.0)
         )
+
+    def init(self, request: Any) -> dict[str, Any] | None:
+        """Refuses with a code, breaks off (None), or gives the producer its id."""
+        verdict = self.init_script.pop(0) if self.init_script else 0
+        if verdict is None:
+            return None
+        return {"error_code": verdict, "producer_id": PRODUCER_ID, "producer_epoch": 3}
 
     def produce(self, request: Any) -> dict[str, Any] | None:
         """Refuses with a code, writes and breaks off (None), or writes and answers."""
@@ -87,6 +97,19 @@ def test_sequences() -> None:
         ]
         assert log.values == [b"a", b"b", b"c"]
         assert producer.written == {0: Written(first=0, last=2, count=3)}
+
+
+def test_init_is_tried_again() -> None:
+    """A connection that breaks off, or a coordinator that is loading, costs a moment; a refusal is final."""
+    with ExitStack() as stack:
+        log = Log(stack)
+        log.init_script = [None, LOADING, None]
+        Producer(log.client, "orders").send({0: records(b"a")})
+        assert log.values == [b"a"]
+        assert not log.init_script
+        log.init_script = [FORBIDDEN]
+        with pytest.raises(KafkaRefusal, match="asking for a producer id"):
+            Producer(log.client, "orders")
 
 
 def test_lost_answer() -> None:

@@ -149,10 +149,13 @@ class Producer:
         patience = self._cluster.patience()
         while True:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=REQUEST_MS_MAX)
-            answer = self._cluster.any_broker().send(request, versions=INIT_PRODUCER_ID_VERSIONS)
-            if not answer.error_code:
-                return answer.producer_id, answer.producer_epoch
-            patience.wait(refusal(answer.error_code, "asking for a producer id"))
+            try:
+                answer = self._cluster.any_broker().send(request, versions=INIT_PRODUCER_ID_VERSIONS)
+                if not answer.error_code:
+                    return answer.producer_id, answer.producer_epoch
+                raise refusal(answer.error_code, "asking for a producer id")
+            except HoldfastError as failure:
+                patience.wait(failure)
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:

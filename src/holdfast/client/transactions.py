@@ -19,6 +19,7 @@ from kafka.protocol.producer import (
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import NO_MEMBER_GENERATION, TopicPartition
+from holdfast.errors import ConnectionFailed
 
 TRANSACTION_VERSION: Final = "transaction.version"
 """The cluster's feature that says which generation of the protocol it has finalized (KIP-890)."""
@@ -98,8 +99,15 @@ class Verdict(NamedTuple):
 
 
 def generation_of(cluster: Cluster) -> Generation:
-    """The newest generation that the cluster has finalized."""
-    return TV2 if cluster.any_broker().finalized_features().get(TRANSACTION_VERSION, 0) >= TV2_LEVEL else TV1
+    """The newest generation that the cluster has finalized; asked again while its patience lasts."""
+    patience = cluster.patience()
+    while True:
+        try:
+            level = cluster.any_broker().finalized_features().get(TRANSACTION_VERSION, 0)
+        except ConnectionFailed as failure:
+            patience.wait(failure)
+        else:
+            return TV2 if level >= TV2_LEVEL else TV1
 
 
 def init_producer_id(identity: Identity, *, timeout_ms: int) -> Any:
