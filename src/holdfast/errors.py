@@ -66,6 +66,7 @@
         ├── FencedInstanceId           82
         ├── EligibleLeadersNotAvailable 83
         ├── ElectionNotNeeded          84
+        ├── NoReassignmentInProgress   85
         ├── GroupSubscribedToTopic     86
         ├── InvalidRecord              87
         ├── UnstableOffsetCommit       88
@@ -498,6 +499,12 @@ class FencedInstanceId(KafkaRefusal):
     """Another process has taken over this static member's instance id."""
 
     kafka_code = 82
+
+
+class NoReassignmentInProgress(KafkaRefusal):
+    """What is to be taken back is not under way."""
+
+    kafka_code = 85
 
 
 class GroupSubscribedToTopic(KafkaRefusal):

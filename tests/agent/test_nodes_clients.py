@@ -1,10 +1,13 @@
 """Three nodes seen through real clients: leaders, replicas, every node's own copy, and a store that is lost."""
 
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import kafka
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -118,6 +121,40 @@ def test_a_lost_store_costs_nothing_that_was_acknowledged(trio: HoldfastProcess)
     with RawClient(ports(trio)[2]) as client:
         refused = client.call(requests.fetch("t", {0: 0}, version=11))
     assert refused.responses[0].partitions[0].error_code == 6
+
+
+def test_replicas_move_as_kafkas_tools_ask_for_it(tmp_path: Path) -> None:
+    """A replica is dropped and put back by kafka-python's admin: listed while it copies, and in sync in the end."""
+    config = tmp_path / "holdfast.toml"
+    config.write_text("[keeper]\nround_seconds = 0.2\n")
+    place = kafka.TopicPartition("t", 0)
+    with HoldfastProcess(tmp_path / "data", "--nodes", "3", "--config", str(config)) as process:
+        create(process, "t")
+        produce(process, "t")
+        with closing(kafka.KafkaAdminClient(bootstrap_servers=process.bootstrap)) as admin:
+            assert admin.alter_partition_reassignments({place: [2, 3]}) == {place: None}
+            assert admin.list_partition_reassignments() == {}
+            assert in_sync(process, "t", 0) == [2, 3]
+            assert admin.alter_partition_reassignments({place: [1, 3]}) == {place: None}
+            deadline = time.monotonic() + SECONDS_MAX
+            while found := admin.list_partition_reassignments([place]):
+                wanted = {"replicas": [1, 3, 2], "adding_replicas": [1], "removing_replicas": [2]}
+                assert found == {place: wanted}
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert in_sync(process, "t", 0) == [1, 3]
+            refused = admin.alter_partition_reassignments({place: None})
+            assert refused == {place: kafka.errors.NoReassignmentInProgressError}
+        assert consume(process, "t") == list(range(RECORDS))
+        assert offsets_through(ports(process)[1], "t", 0) == offsets_through(ports(process)[3], "t", 0)
+
+
+def in_sync(process: HoldfastProcess, topic: str, partition: int) -> list[int]:
+    """The replicas in sync, in order, as Metadata tells them; all that there are."""
+    listed = AdminClient({"bootstrap.servers": process.bootstrap}).list_topics(topic, timeout=SECONDS_MAX)
+    found = listed.topics[topic].partitions[partition]
+    assert sorted(found.replicas) == sorted(found.isrs)
+    return sorted(found.isrs)
 
 
 def test_too_few_replicas_refuse_the_write(trio: HoldfastProcess) -> None:

@@ -152,7 +152,12 @@ class ReplicaPlanner:
             for store in replicas
             if store != leader and (store in before or store in self._plane.find_in_sync())
         ]
-        return ReplicasAssigned(*key, tuple(others if off_by else [*others, leader]), pick)
+        held = tuple(others if off_by else [*others, leader])
+        # Whatever is said to be under way, be it what makes no sense, is kept or refused by all alike.
+        adding, removing = (tuple(store for store in replicas if (pick + store) % 3 == way) for way in (0, 1))
+        if pick % 2:
+            adding, removing = (tuple(set(each) & set(held)) for each in (adding, removing))
+        return ReplicasAssigned(*key, held, pick, adding, removing)
 
     def _publish(
         self,

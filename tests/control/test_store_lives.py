@@ -186,6 +186,20 @@ def test_a_new_store_takes_on_a_partition(log: ControlPlane, apply: Apply) -> No
     assert log.find_held(TOPIC, 1, 2) == 10, "the other partition is where it was"
 
 
+def test_a_reassignment_is_kept_until_another_assignment(log: ControlPlane, apply: Apply) -> None:
+    """Who is brought and who is to go, of those who are there; anybody else makes no sense."""
+    apply(StoreAdded(3))
+    apply(ReplicasAssigned(TOPIC, 0, (3, 1, 2), 5, (3,), (2, 1)))
+    for partition in (log.find_partition(TOPIC, 0), log.list_topics()[0].partitions[0]):
+        assert (partition.replicas, partition.adding, partition.removing) == ((3, 1, 2), (3,), (2, 1))
+    for adding, removing in (((4,), ()), ((), (4,))):
+        with pytest.raises(CommitRefused, match="while it lies on"):
+            apply(ReplicasAssigned(TOPIC, 0, (3, 1, 2), 5, adding, removing))
+    apply(ReplicasAssigned(TOPIC, 0, (3, 1), 6))
+    partition = log.find_partition(TOPIC, 0)
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (), ())
+
+
 def test_an_assignment_that_cannot_be_is_refused(log: ControlPlane, apply: Apply) -> None:
     """Without the leader, twice on one store, on a store that is away or unknown, of no partition."""
     apply(StoreAdded(3), StoreLeft(3, ()))

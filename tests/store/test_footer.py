@@ -76,7 +76,7 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.builds(StoreFenced, INTS, INTS),
     st.builds(StoreRebuilt, INTS, INTS),
     st.builds(StoreAdded, INTS),
-    st.builds(ReplicasAssigned, st.uuids(), INTS, STORES.map(tuple), INTS),
+    st.builds(ReplicasAssigned, st.uuids(), INTS, STORES.map(tuple), INTS, *[STORES.map(tuple)] * 2),
     st.builds(GroupOffsetCommitted, st.text(), st.uuids(), INTS, INTS, INTS, st.none() | st.text(), INTS),
 )
 
@@ -147,7 +147,7 @@ def test_the_encoding_of_replicas_is_the_documented_one() -> None:
         StoreJoining(2, 1),
         StoreJoined(2),
         StoreAdded(5),
-        ReplicasAssigned(topic, 0, (1, 5), 60000),
+        ReplicasAssigned(topic, 0, (1, 5), 60000, (5,), (1,)),
     ]
     assert footer.encode(changes) == (
         b'[["keeper-leased",1,3],'
@@ -155,7 +155,7 @@ def test_the_encoding_of_replicas_is_the_documented_one() -> None:
         b'[[0,20,"new.log",512,1700000000000,7,-1,4711,1699999999999]],[10,12,8],20,20,60000],'
         b'["carried",1,2,3,4611686018427387905,[["00000000000040008000000000000001",0,19,40]]],'
         b'["store-fenced",4,-1],["store-rebuilt",4,2],["store-joining",2,1],["store-joined",2],'
-        b'["store-added",5],["replicas","00000000000040008000000000000001",0,[1,5],60000]]'
+        b'["store-added",5],["replicas","00000000000040008000000000000001",0,[1,5],60000,[5],[1]]]'
     )
 
 
@@ -171,6 +171,12 @@ def test_an_extent_from_before_transactions_belongs_to_none() -> None:
     assert extent == ExtentAppended(
         UUID(int=0x40008000000000000001), 1, 10, 19, [2, 1], 512, 1700000000000, 3, -1, -1
     )
+
+
+def test_replicas_from_before_there_were_reassignments_are_where_they_are() -> None:
+    """Nothing is under way."""
+    (change,) = footer.decode(b'[["replicas","00000000000040008000000000000001",0,[1,5],60000]]')
+    assert change == ReplicasAssigned(UUID(int=0x40008000000000000001), 0, (1, 5), 60000, (), ())
 
 
 def test_a_segment_from_before_its_first_time_was_noted_has_none() -> None:

@@ -18,6 +18,7 @@ from holdfast.agent.grace import Grace
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
 from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.reassignment import Reassignment
 from holdfast.agent.restore import restore
 from holdfast.agent.returning import Returning
 from holdfast.agent.settings import Settings
@@ -160,7 +161,9 @@ class Cluster:
             reopened=reopened,
             grace_ms=self.grace.elapsed_ms,
         )
+        self.reassignment = Reassignment(self.catalog, self.care)
         self.commits.start()
+        self.reassignment.finish_what_is_ready()
         self.expiry.start()
         self.returning.start()
 
@@ -246,6 +249,7 @@ class Cluster:
         if committed.topics_changed:
             self.catalog.refresh()
             self.coordination.read_stores()
+            self.reassignment.finish_what_is_ready()
         if committed.opened:
             self.transactions.watch(committed.opened)
         self.waiters.wake(committed.appended)
@@ -253,6 +257,7 @@ class Cluster:
     async def close(self) -> None:
         """Commit what is queued, then close everything."""
         await self.returning.stop()
+        await self.reassignment.stop()
         await self.expiry.stop()
         await self.commits.stop()
         self.stores.close()

@@ -81,8 +81,19 @@ class StoreCare:
             await self.assign(topic.topic_id, number, rest)
         await self.fence(store)
 
-    async def assign(self, topic_id: UUID, number: int, replicas: tuple[int, ...]) -> None:
-        """Let a partition lie on these stores: new ones copy it first, and count from the start."""
+    async def assign(
+        self,
+        topic_id: UUID,
+        number: int,
+        replicas: tuple[int, ...],
+        *,
+        adding: tuple[int, ...] = (),
+        removing: tuple[int, ...] = (),
+    ) -> None:
+        """Let a partition lie on these stores: new ones copy it first, and count from the start.
+
+        `adding` and `removing` say what a reassignment under way is to come to; one that was under way is over.
+        """
         topic = self._catalog.get(topic_id)
         partition = check_partition(topic, number)
         for store in replicas:
@@ -94,7 +105,7 @@ class StoreCare:
             )
         if partition.leader not in replicas:
             await self._commits.submit(MoveLeader(PartitionKey(topic_id, number), staying[0]))
-        change = ReplicasAssigned(topic_id, number, replicas, self._grace_ms())
+        change = ReplicasAssigned(topic_id, number, replicas, self._grace_ms(), adding, removing)
         await self._commits.submit(Upkeep(change, self._plane))
 
     def _find(self, store: int) -> StoreState:

@@ -163,7 +163,13 @@ class ReplicaApplier:
                 self._drop(key, store)
         row = self._state.partitions[key]
         self._state.partitions[key] = replace(
-            row, partition=replace(row.partition, replicas=tuple(change.replicas))
+            row,
+            partition=replace(
+                row.partition,
+                replicas=tuple(change.replicas),
+                adding=tuple(change.adding),
+                removing=tuple(change.removing),
+            ),
         )
         self._recompute(key, change.at_ms, regroup=True)
 

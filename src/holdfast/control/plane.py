@@ -29,6 +29,10 @@ class Partition:
     leader_epoch: int
     joining: tuple[int, ...] = ()
     """Replicas that are given every frame but lack older ones, in sync though their store may be."""
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment under way brings; they may be in sync already."""
+    removing: tuple[int, ...] = ()
+    """Replicas that go when it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

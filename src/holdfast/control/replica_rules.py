@@ -236,6 +236,11 @@ def check_assignment(change: ReplicasAssigned, leader: int) -> None:
             f"{change.topic_id}/{change.partition} is led by store {leader}:"
             f" it cannot lie on {list(change.replicas)}"
         )
+    if not set(change.replicas) >= {*change.adding, *change.removing}:
+        raise CommitRefused(
+            f"{change.topic_id}/{change.partition} cannot come to {list(change.adding)} and leave"
+            f" {list(change.removing)} while it lies on {list(change.replicas)}"
+        )
 
 
 def publish(

@@ -107,7 +107,7 @@ class SqliteControlPlane:
     def list_topics(self) -> list[Topic]:
         """All topics by name."""
         rows = self._reader.execute(
-            f"SELECT topic_id, name, configs, replicas, leader, leader_epoch, ({_JOINING})"  # noqa: S608
+            f"SELECT topic_id, name, configs, replicas, leader, leader_epoch, ({_JOINING}), adding, removing"  # noqa: S608
             " FROM topics JOIN partitions USING (topic) ORDER BY name, partition"
         )
         return [
@@ -123,7 +123,7 @@ class SqliteControlPlane:
     def find_partition(self, topic_id: UUID, partition: int) -> Partition:
         """Who holds and who leads it."""
         row = self._reader.execute(
-            f"SELECT replicas, leader, leader_epoch, ({_JOINING})"  # noqa: S608 (a constant)
+            f"SELECT replicas, leader, leader_epoch, ({_JOINING}), adding, removing"  # noqa: S608 (a constant)
             " FROM partitions WHERE topic = ? AND partition = ?",
             (self._topic_rows.get(topic_id), partition),
         ).fetchone()
@@ -330,10 +330,14 @@ class SqliteControlPlane:
         return reader
 
 
-def _partition(replicas: str, leader: int, leader_epoch: int, joining: str) -> Partition:
+def _partition(
+    replicas: str, leader: int, leader_epoch: int, joining: str, adding: str, removing: str
+) -> Partition:
     return Partition(
         replicas=tuple(json.loads(replicas)),
         leader=leader,
         leader_epoch=leader_epoch,
         joining=tuple(sorted(json.loads(joining))),
+        adding=tuple(json.loads(adding)),
+        removing=tuple(json.loads(removing)),
     )

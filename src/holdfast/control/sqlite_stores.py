@@ -132,8 +132,8 @@ class StoreTable:
                 self._rows.remove(place, store)
                 self._segments.drop(place, store)
         self._writer.execute(
-            "UPDATE partitions SET replicas = ? WHERE topic = ? AND partition = ?",
-            (json.dumps(change.replicas), *place),
+            "UPDATE partitions SET replicas = ?, adding = ?, removing = ? WHERE topic = ? AND partition = ?",
+            (*map(json.dumps, (change.replicas, change.adding, change.removing)), *place),
         )
         self._rows.recompute(place, change.at_ms, regroup=True)
 

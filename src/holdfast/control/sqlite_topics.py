@@ -115,7 +115,7 @@ class TopicTable:
     def _insert_partitions(self, row: int, first: int, replicas: list[list[int]]) -> None:
         numbered = list(enumerate(replicas, first))
         self._writer.executemany(
-            "INSERT INTO partitions VALUES (?, ?, ?, ?, 0, 0, 0)",
+            "INSERT INTO partitions VALUES (?, ?, ?, ?, 0, 0, 0, '[]', '[]')",
             ((row, partition, json.dumps(stores), stores[0]) for partition, stores in numbered),
         )
         self._writer.executemany(

@@ -157,13 +157,18 @@ class StoreAdded:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasAssigned:
-    """These stores hold a partition from here on, the preferred leader first; new ones join, others go."""
+    """These stores hold a partition from here on, the preferred leader first; new ones join, others go.
+
+    Of a reassignment that is under way, `adding` names those that it brings, `removing` those that go when it ends.
+    """
 
     kind: ClassVar[str] = "replicas"
     topic_id: UUID
     partition: int
     replicas: tuple[int, ...]
     at_ms: int = NO_TIME
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 StoreChange = StoreJoining | StoreJoined | StoreFenced | StoreRebuilt | StoreAdded | ReplicasAssigned
@@ -198,5 +203,7 @@ READERS: dict[tuple[type[Any], str], Callable[[Any], object]] = {
     (ExtentsCarried, "extents"): lambda rows: tuple(map(_carried, rows)),
     (StoreLeft, "held"): _held,
     (ReplicasAssigned, "replicas"): tuple,
+    (ReplicasAssigned, "adding"): tuple,
+    (ReplicasAssigned, "removing"): tuple,
 }
 """How fields of a footer are read that are more than JSON has."""

@@ -16,6 +16,7 @@ from tests.agent.handlers.group_checks import GROUP_CHECKS
 from tests.agent.handlers.topic_checks import TOPIC_CHECKS
 from tests.agent.handlers.transaction_checks import TRANSACTION_CHECKS, ask, start, stored
 from tests.agent.raw import (
+    AlterPartitionReassignmentsRequest,
     ApiVersionsRequest,
     DescribeClusterRequest,
     DescribeLogDirsRequest,
@@ -23,6 +24,7 @@ from tests.agent.raw import (
     DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     FindCoordinatorRequest,
+    ListPartitionReassignmentsRequest,
     OffsetForLeaderEpochRequest,
     RawClient,
 )
@@ -237,6 +239,46 @@ def check_elect_leaders(exchange: Exchange, version: int) -> None:
     assert exchange.call(everything).replica_election_results == []
 
 
+def check_alter_partition_reassignments(exchange: Exchange, version: int) -> None:
+    topic_class = AlterPartitionReassignmentsRequest.ReassignableTopic
+    wanted: list[tuple[int, list[int] | None]] = [
+        (0, [1]),
+        (1, [1, 1]),
+        (2, [7]),
+        (3, []),
+        (4, None),
+        (9, [1]),
+    ]
+    exchange.call(requests.create_topic(f"moved-by-v{version}", partitions=5))
+    parts = [
+        topic_class.ReassignablePartition(partition_index=number, replicas=replicas, version=version)
+        for number, replicas in wanted
+    ]
+    twice = [topic_class.ReassignablePartition(partition_index=0, replicas=[1], version=version)] * 2
+    topics = [
+        topic_class(name=f"moved-by-v{version}", partitions=parts, version=version),
+        topic_class(name="t", partitions=twice, version=version),
+    ]
+    answer = exchange.call(
+        AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=topics, version=version)
+    )
+    moved, named_twice = answer.responses
+    assert (answer.error_code, moved.name) == (0, f"moved-by-v{version}")
+    codes = [(one.partition_index, one.error_code) for one in moved.partitions]
+    assert codes == [(0, 0), (1, 39), (2, 39), (3, 39), (4, 85), (9, 3)]
+    assert "no store 7" in moved.partitions[2].error_message
+    assert [one.error_code for one in named_twice.partitions] == [42, 42]
+
+
+def check_list_partition_reassignments(exchange: Exchange, version: int) -> None:
+    topic_class = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+    named = [topic_class(name=name, partition_indexes=[0, 9], version=version) for name in ("t", "nowhere")]
+    for topics in (None, named):
+        request = ListPartitionReassignmentsRequest(timeout_ms=1000, topics=topics, version=version)
+        answer = exchange.call(request)
+        assert (answer.error_code, answer.topics) == (0, [])
+
+
 def check_describe_log_dirs(exchange: Exchange, version: int) -> None:
     topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
     wanted = [
@@ -337,6 +379,8 @@ CHECKS: dict[int, Callable[[Exchange, int], None]] = {
     61: check_describe_producers,
     75: check_describe_topic_partitions,
     43: check_elect_leaders,
+    45: check_alter_partition_reassignments,
+    46: check_list_partition_reassignments,
     **GROUP_CHECKS,
     **TOPIC_CHECKS,
     **TRANSACTION_CHECKS,
