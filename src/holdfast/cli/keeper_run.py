@@ -56,6 +56,8 @@ class KeeperRun:
         except ConnectionFailed as failure:
             logger.info("no more upkeep: %s", failure)
         finally:
+            if self._stop.is_set():
+                logger.info("told to end: what is not published yet is left to the next keeper")
             self._stop_session()
 
     def _find_desk(self) -> contextlib.AbstractContextManager[Ask]:
@@ -112,18 +114,22 @@ class KeeperRun:
         def choose(size_bytes: int) -> Runner:
             if size_bytes < limits.spark_bytes_min:
                 return InProcessRunner()
+            from holdfast.spark.driving import begin
             from holdfast.spark.rewrites import SparkRunner
             from holdfast.spark.session import spark_session
 
             if self._session is None:
-                self._session = spark_session("holdfast keeper", master=self._master or "local[*]")
-            return SparkRunner(self._session)
+                master = self._master or "local[*]"
+                self._session = begin(lambda: spark_session("holdfast keeper", master=master))
+            return SparkRunner(self._session, limits)
 
         return choose
 
     def _stop_session(self) -> None:
         if self._session is not None:
-            self._session.stop()
+            from holdfast.spark.driving import stop_quietly
+
+            stop_quietly(self._session)
             self._session = None
 
     def _leave(self, number: int, frame: FrameType | None) -> None:

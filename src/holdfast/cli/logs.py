@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 FORMATS = ("text", "json")
 
@@ -31,6 +32,10 @@ def set_up(log_format: str) -> None:
     """Log to stderr from INFO on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
+    handler.addFilter(_is_worth_telling)
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    # It tells of every connection to the JVM.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """Not what py4j says: every connection to the JVM, and every error that it raises as well. It uses any logger."""
+    return Path(record.pathname).parent.name != "py4j"

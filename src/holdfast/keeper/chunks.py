@@ -74,10 +74,11 @@ class Chunk:
         return replace(self, slices=tuple(before)), replace(self, slices=tuple(after))
 
 
-def cut(pieces: Sequence[Piece]) -> list[Chunk]:
+def cut(pieces: Sequence[Piece], *, first_piece: int = 0) -> list[Chunk]:
     """Chunks in the order of offsets. A large segment is cut where its index knows that a batch begins.
 
-    Extents that follow each other share a chunk; a segment never does, because it may stay as it is.
+    Extents that follow each other share a chunk; a segment never does, because it may stay as it is. `first_piece` is
+    the number of the first one.
     """
     chunks: list[Chunk] = []
     loose: list[Slice] = []
@@ -89,7 +90,7 @@ def cut(pieces: Sequence[Piece]) -> list[Chunk]:
             chunks.append(Chunk(piece=first_loose, slices=tuple(loose), is_clean=False, is_dense=True))
             loose.clear()
 
-    for number, piece in enumerate(pieces):
+    for number, piece in enumerate(pieces, first_piece):
         if piece.index is not None:
             flush()
             chunks += [

@@ -1,4 +1,4 @@
-"""Rewrites as Spark tasks: a work item names files, the task runs the kernel on them, rows of JSON come back.
+"""Rewrites as Spark tasks: a job names files, the task runs the kernel on them, rows of JSON come back.
 
 No record passes through the driver or the JVM. `mapInArrow` and not RDDs, so that Spark Connect will do.
 """
@@ -10,48 +10,65 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, KeeperFailed
+from holdfast.keeper.jobs import Answer, Job, decode_answer, decode_job, encode
+from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.runner import Progress, Result
-from holdfast.keeper.work import Rewrite, WorkItem
+from holdfast.keeper.split import choose_parts, run_split
+from holdfast.keeper.work import WorkItem
+from holdfast.spark.driving import apart, count_tasks_at_once, told_briefly
 
-SCHEMA = "number long, rewrite string, failure string"
+SCHEMA = "number long, answer string, failure string"
 
 
 class SparkRunner:
-    """Runs every item as a task of its own in one job. Implements `keeper.runner.Runner`."""
+    """Runs every item as a task of its own, a hot one as several. Implements `keeper.runner.Runner`."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, limits: KeeperLimits | None = None) -> None:
         self._session = session
+        self._limits = limits or KeeperLimits()
 
     def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[tuple[int, Result]]:
-        """See `Runner`; results come when the last task is done."""
-        encoded = [item.encode() for item in items]
+        """See `Runner`; results come when the last task is done, those of hot items after those of the others."""
+        with told_briefly(self._session):
+            tasks_max = apart(lambda: count_tasks_at_once(self._session))
+        parts = choose_parts(items, tasks_max=tasks_max, split_bytes_min=self._limits.split_bytes_min)
+        # One for both phases: whose key is whose must not change between attempts.
         seed = secrets.randbits(63)
+        return run_split(items, parts, lambda jobs: self._run_jobs(jobs, seed), on_progress)
+
+    def _run_jobs(self, jobs: Sequence[Job], seed: int) -> Iterator[tuple[int, Answer | HoldfastError]]:
+        encoded = [encode(job) for job in jobs]
 
         def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield _run_one(number, encoded[number], seed)
 
-        frame = self._session.range(0, len(items), 1, len(items)).mapInArrow(run_tasks, SCHEMA)
-        for row in frame.collect():
-            on_progress(items[row.number].size_bytes * (2 if items[row.number].compacts else 1))
-            result = KeeperFailed(row.failure) if row.rewrite is None else Rewrite.decode(row.rewrite)
-            yield row.number, result
+        try:
+            with told_briefly(self._session):
+                frame = self._session.range(0, len(jobs), 1, len(jobs)).mapInArrow(run_tasks, SCHEMA)
+                rows = apart(frame.collect)
+        except KeeperFailed as failure:
+            # Spark gives up a job as a whole: what other tasks have done is not told.
+            yield from ((number, failure) for number in range(len(jobs)))
+            return
+        for row in rows:
+            yield row.number, KeeperFailed(row.failure) if row.answer is None else decode_answer(row.answer)
 
 
 def _run_one(number: int, encoded: str, seed: int) -> pa.RecordBatch:
     # In the worker: the driver has no use for numba.
-    from holdfast.keeper.task import rewrite  # noqa: PLC0415
+    from holdfast.keeper.job_task import run_job  # noqa: PLC0415
 
-    done, failure = None, None
+    answer, failure = None, None
     try:
-        done = rewrite(WorkItem.decode(encoded), seed=seed).encode()
+        answer = encode(run_job(decode_job(encoded), seed=seed))
     except HoldfastError as error:
         failure = str(error)
     return pa.record_batch(
         {
             "number": pa.array([number], pa.int64()),
-            "rewrite": pa.array([done], pa.string()),
+            "answer": pa.array([answer], pa.string()),
             "failure": pa.array([failure], pa.string()),
         }
     )

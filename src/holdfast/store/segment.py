@@ -80,7 +80,7 @@ class SegmentWriter:
         self._crc = 0
         self._entries: list[IndexEntry] = []
         try:
-            self._file: int | None = _create(self._path)
+            self._file: int | None = create_file(self._path)
         except OSError as failure:
             raise StoreFailed(f"cannot begin {self._path}: {failure.strerror}") from failure
 
@@ -154,7 +154,7 @@ class SegmentWriter:
             self._file = None
 
 
-def _create(path: Path, tries_left: int = _MAKE_TRIES_MAX) -> int:
+def create_file(path: Path, tries_left: int = _MAKE_TRIES_MAX) -> int:
     """Open a new file. Whoever deletes the last segment of a partition may take the directory away meanwhile."""
     try:
         make_directory(path.parent)
@@ -162,7 +162,7 @@ def _create(path: Path, tries_left: int = _MAKE_TRIES_MAX) -> int:
     except FileNotFoundError:
         if tries_left == 0:
             raise
-    return _create(path, tries_left - 1)
+    return create_file(path, tries_left - 1)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

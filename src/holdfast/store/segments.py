@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import CorruptIndex, FormatTooNew, StoreFailed
+from holdfast.store.marks import marks_path
 from holdfast.store.open_files import OpenFiles
 from holdfast.store.segment import segment_path
 from holdfast.store.segment_index import SegmentIndex, index_path, rebuild_index
@@ -18,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 INDEX_CACHE_BYTES_MAX = 16 * 1024 * 1024
 
-_ON_DISK = re.compile(r"(\d{20}\.\d+-[0-9a-z]+)\.(log|index|tmp)")
+_ON_DISK = re.compile(r"(\d{20}\.\d+-[0-9a-z]+)\.(log|index|marks|tmp)")
 
 
 class SegmentFiles(NamedTuple):
     """What lies below a store's folder of segments."""
 
     files: set[str]
-    """Segments, also those that were never finished or only deleted by half."""
+    """Segments, also those that were never finished or only deleted by half, or that only marks were made for."""
     empty_folders: list[str]
     """A crash left them behind."""
 
@@ -48,7 +49,7 @@ def scan_segments(directory: Path) -> SegmentFiles:
 
 
 def delete_segment(directory: Path, file: str) -> int:
-    """Delete a segment of the store in `directory`, with its index, and folders that are empty then.
+    """Delete a segment of the store in `directory`, with its index, or marks, and folders that are empty then.
 
     It may be gone already. Returns the bytes freed.
     """
@@ -58,7 +59,7 @@ def delete_segment(directory: Path, file: str) -> int:
     try:
         # The file itself goes after its index: what a crash leaves is listed, and deleted again. The index goes
         # once more after the file, because somebody may have rebuilt it in between.
-        for each in (index.with_suffix(".tmp"), index, path, index):
+        for each in (index.with_suffix(".tmp"), marks_path(path), index, path, index):
             with suppress(FileNotFoundError):
                 size_bytes = each.stat().st_size
                 each.unlink()

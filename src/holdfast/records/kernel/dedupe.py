@@ -24,7 +24,7 @@ BLOCK_ROWS: Final = 2048
 """Records whose keys are collected before they are looked up from the last to the first: they stay in the cache."""
 
 FULL: Final = -1
-"""In the place of a fault: there is no room for another key."""
+"""In the place of a fault: there is no room for another key. Its length stands in the place of the batch."""
 
 ARENA_BYTES_MAX: Final = 1 << 40
 _POSITION_BITS = 40
@@ -77,6 +77,11 @@ class KeyTable(NamedTuple):
     def keys(self) -> int:
         """How many it holds."""
         return int(self.sizes[_KEYS])
+
+    @property
+    def key_bytes_max(self) -> int:
+        """The longest key that fits into it while it holds no other."""
+        return (len(self.words) - _SLOTS_MIN) * 8 - _ARENA_START - _LENGTH_BYTES
 
 
 class Share(NamedTuple):
@@ -146,7 +151,7 @@ def shadow_records(
             slots, arena = table.words[table_start:], table.octets[: table_start << 3]
             count = _shadow(data, rows, count, slots, arena, table.sizes, insert, block)
             if count > 0 and not _make_room(table, np.int64(rows.key_bytes[count - 1])):
-                return FULL, start
+                return FULL, np.int64(rows.key_bytes[count - 1])  # type: ignore[return-value]
         end, row_end = start, row_start
     return 0, 0
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from holdfast.errors import KeyIndexFull
+from holdfast.errors import KeyIndexFull, KeyTooLarge
 from holdfast.records.batch import CONTROL_BIT
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
@@ -64,8 +64,8 @@ class KeyIndex:
         like any other. Records without a key are marked by part 0: Kafka's cleaner drops them, too.
         Without `insert` no key is learnt, which is enough for a buffer that has none twice, and takes no memory.
 
-        Raises CorruptBatch, and KeyIndexFull when the keys do not fit. Either way the index is of no further use; the
-        marks in `dead` are right as far as they go.
+        Raises CorruptBatch, and KeyIndexFull when the keys do not fit (KeyTooLarge when one would not fit alone).
+        Either way the index is of no further use; the marks in `dead` are right as far as they go.
         """
         source = as_octets(buffer)
         batches = index(source)
@@ -85,6 +85,10 @@ class KeyIndex:
         fault, at = shadow_records(
             source, data, batches, wanted, self._table, self._share, insert, self._rows, dead
         )
+        if fault == FULL and at > self._table.key_bytes_max:
+            raise KeyTooLarge(
+                f"a key of {at} bytes does not fit into a map of {self._table.octets.nbytes}: raise map_bytes_max"
+            )
         if fault == FULL:
             raise KeyIndexFull(f"no room for more than {self.keys} keys in {self._table.octets.nbytes} bytes")
         raise_fault(fault, batches["position"], at)
