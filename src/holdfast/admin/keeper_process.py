@@ -48,9 +48,14 @@ class _Watch:
         while True:
             await asyncio.sleep(max(interval, min(interval * 2**failures, BACK_OFF_SECONDS_MAX)))
             try:
-                if await self._agent.cluster.desk.is_anything_due():
-                    # It leaves with 0 when there is no more to do. Another code is a failure: no hurry to see it again.
-                    failures = 0 if await self._run_keeper() == 0 else min(failures + 1, FAILURES_MAX)
+                desk = self._agent.cluster.desk
+                if await desk.is_anything_due():
+                    published = desk.activity.published
+                    code = await self._run_keeper()
+                    # It leaves with 0 when there is no more to do. Another code is a failure: no hurry to see it again,
+                    # unless it got somewhere before that.
+                    is_well = code == 0 or desk.activity.published > published
+                    failures = 0 if is_well else min(failures + 1, FAILURES_MAX)
             except HoldfastError as failure:
                 logger.error("cannot look for upkeep: %s", failure)
 
