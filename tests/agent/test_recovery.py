@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.rebuild import rebuild
 from holdfast.agent.recovery import Recovery
 from holdfast.control.replicas import StorePhase
@@ -14,7 +15,7 @@ from holdfast.records.batch import validate
 from holdfast.store import footer
 from holdfast.store.footer import ProducerIdsAllotted, TopicCreated
 from holdfast.store.identity import StoreIdentity, wipe
-from holdfast.store.replica_changes import StoreFenced, StoreJoining
+from holdfast.store.replica_changes import ReplicasAssigned, StoreFenced, StoreJoining
 from tests.agent.history import History, lose_control_plane, rows, snapshots
 from tests.control.answers import IDS
 
@@ -217,6 +218,28 @@ def test_a_wiped_directory_does_not_stand_for_the_life_before(history: History) 
     lose_control_plane(history.data)
     assert _recover(history.data) == [1, 3]
     assert not list((directory / "journal").iterdir())
+
+
+def test_a_store_that_no_frame_announced_is_known_all_the_same(tmp_path: Path) -> None:
+    """It was added before frames said so, and after the snapshot: what they say of it is not refused this time."""
+    history = History(tmp_path / "data", nodes=2)
+    history.commit([TopicCreated("t", TOPIC, [[1, 2]], {})])
+    history.snapshot()
+    history.append(TOPIC, 1)
+    history.close()
+    directory = DataDirectory(history.data)
+    directory.add_node()
+    directory.close()
+    history = History(history.data, nodes=3)
+    history.commit([ReplicasAssigned(TOPIC, 0, (1, 2, 3))])
+    history.append(TOPIC, 2)
+    history.close()
+    lose_control_plane(history.data)
+    assert _recover(history.data) == [1, 2]
+    again = History(history.data, nodes=3)
+    assert again.plane.find_partition(TOPIC, 0).replicas == (1, 2, 3)
+    assert again.phase(3) is StorePhase.LOST, "nobody can tell that it lacks nothing"
+    again.close()
 
 
 def test_one_store_that_is_not_in_sync_is_not_believed(history: History) -> None:

@@ -103,6 +103,8 @@ def test_extents_that_were_carried_before_there_was_an_index_of_them_are_found(t
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP INDEX extents_carried")
         connection.execute("ALTER TABLE extents DROP COLUMN is_carried")
+        for later in ("adding", "removing"):
+            connection.execute(f"ALTER TABLE partitions DROP COLUMN {later}")
         connection.execute("PRAGMA user_version = 7")
     with closing(SqliteControlPlane(path)) as plane:
         assert (plane.find_carried(1), plane.find_carried(2)) == (set(), {CARRIED + 3})

@@ -121,7 +121,7 @@ def test_what_lies_before_a_gap_is_not_continued(engine: Engine) -> None:
 
 
 def test_a_snapshot_that_the_frames_do_not_continue_is_no_start(tmp_path: Path) -> None:
-    """Neither one from before a frame that is gone, nor one that says to be another's than its name does."""
+    """One from before a frame that is gone, or from after the last, or as of another frame than its name says."""
     engine = Engine(tmp_path / "data")
     key = engine.create("t")
     engine.append(key, (b"a", b"1"))
@@ -136,11 +136,12 @@ def test_a_snapshot_that_the_frames_do_not_continue_is_no_start(tmp_path: Path) 
     engine.end()
     cut_journal(engine.data / "stores" / "1", old + 2)
     assert check_grants(engine.data, store=1).snapshot == fitting
-    fitting_file.unlink()
     fitting_file.with_suffix(".json").unlink()
+    later_file = fitting_file.rename(fitting_file.with_name(f"{10**6:020d}.db"))
     with pytest.raises(StoreFailed, match="no snapshot stands for the frames before it"):
         check_grants(engine.data, store=1)
     # Put back by hand, under another name and without the seal that would tell.
+    later_file.unlink()
     old_file.rename(fitting_file)
     with pytest.raises(StoreFailed, match=f"says that it is as of {old}"):
         check_grants(engine.data, store=1)

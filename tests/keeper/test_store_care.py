@@ -201,7 +201,7 @@ def test_a_store_that_was_added_later_is_in_sync_after_a_replay(engine: Engine, 
     engine.open()
 
 
-@pytest.mark.parametrize("instead", [None, "a copy", "another store"])
+@pytest.mark.parametrize("instead", [None, "a copy", "another store", "nothing"])
 def test_a_store_that_was_moved_away_leaves(engine: Engine, instead: str | None) -> None:
     """Its journal is open and takes frames for as long as it is; the next look finds it out, before a rewrite does."""
     key = fill(engine)
@@ -209,9 +209,14 @@ def test_a_store_that_was_moved_away_leaves(engine: Engine, instead: str | None)
     moved = path.with_name("moved")
     engine.look()
     assert engine.phase(3) is StorePhase.IN_SYNC
-    path.rename(moved)
-    if instead is not None:
-        shutil.copytree(moved if instead == "a copy" else path.with_name("2"), path)
+    if instead == "nothing":
+        moved.mkdir()
+        for child in path.iterdir():
+            child.rename(moved / child.name)
+    else:
+        path.rename(moved)
+        if instead is not None:
+            shutil.copytree(moved if instead == "a copy" else path.with_name("2"), path)
     engine.append(key, (b"c", b"new"))
     assert engine.phase(3) is StorePhase.IN_SYNC, "nobody could know"
     engine.look()
