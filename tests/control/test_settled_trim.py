@@ -77,6 +77,14 @@ def test_what_all_have_settled_goes(log: ControlPlane, apply: Apply) -> None:
     assert named_instances(log) == {4, 5}
 
 
+def test_an_extent_whose_last_record_is_still_there_stays(log: ControlPlane, apply: Apply) -> None:
+    """The log start is the first offset that is there: an extent goes when all of it lies below."""
+    apply(LogStartMoved(TOPIC, 0, 19))
+    assert (log.trim(10), extents(log)) == (1, [10, 20, 30, 40])
+    apply(LogStartMoved(TOPIC, 0, 20))
+    assert (log.trim(10), extents(log)) == (1, [20, 30, 40])
+
+
 def test_what_the_last_has_not_said_to_be_settled_stays(log: ControlPlane, apply: Apply) -> None:
     """Segments alone do not do: MXRO says what may be forgotten."""
     settle(log, apply, 1, 0, 40)
