@@ -8,13 +8,14 @@ from random import Random
 
 from holdfast.admin.client import find_address, post_json
 from holdfast.errors import HoldfastError
-from soak.processes import find_jvm, find_keeper, find_worker, kill
-from soak.server import BUSY_KEEPER, Server
+from soak.processes import find_busy_jvm, find_jvm, find_keeper, find_worker, kill
+from soak.server import BUSY_KEEPER, ON_SPARK, Server
 
 KEEPER_KILLS_MAX = 6
-SHARE_ON_SPARK = 0.0
-"""None for now: a session takes longer to start than a round lasts, so that its JVM would never be killed at work."""
-VICTIMS = {"keeper": find_keeper, "jvm": find_jvm, "worker": find_worker}
+SPARK_KILLS_MAX = 3
+"""Fewer: the next victim is there only when another session has started."""
+SHARE_ON_SPARK = 0.1
+VICTIMS = {"keeper": find_keeper, "jvm": find_jvm, "busy jvm": find_busy_jvm, "worker": find_worker}
 POLL_SECONDS = 0.05
 
 
@@ -49,7 +50,7 @@ class Troubles:
     @property
     def settings(self) -> str:
         """For the agent."""
-        return f"{BUSY_KEEPER}spark_bytes_min = 0\n" if self.is_on_spark else BUSY_KEEPER
+        return ON_SPARK if self.is_on_spark else BUSY_KEEPER
 
 
 def draw_troubles(chance: Random, *, nodes: int, kills: int) -> Troubles:
@@ -70,7 +71,7 @@ def draw_troubles(chance: Random, *, nodes: int, kills: int) -> Troubles:
         kills=tuple(
             KeeperKill(chance.choice(victims), chance.choice([chance.randrange(50), chance.randrange(1500)]))
             for _ in range(chance.randrange(KEEPER_KILLS_MAX + 1))
-        ),
+        )[: SPARK_KILLS_MAX if is_on_spark else None],
     )
 
 
@@ -86,6 +87,11 @@ class KeeperKiller:
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everybody has been killed who was to be."""
+        return not self._thread.is_alive()
 
     def stop(self) -> None:
         """Let keepers live."""

@@ -30,6 +30,8 @@ REBUILT = "rebuilt"
 CARE = "care"
 ACKNOWLEDGED_AT_END = 50
 WAIT_SECONDS = 0.002
+SPARK_SECONDS = 180.0
+"""Until all of Spark's processes have been killed that are to be: a session takes its time to start, each time."""
 EXPECTED = (
     " INFO ",
     "the keeper ended with",
@@ -79,6 +81,8 @@ def run(plan: Plan, directory: Path) -> Report:
             _create_topic(server.bootstrap, plan)
             killer.start()
             _load_and_kill(plan, server, workloads, absence)
+            if plan.has_upkeep and plan.troubles.is_on_spark:
+                _await(lambda: killer.is_done, "end of the kills", SPARK_SECONDS)
         except Failed:
             _finish(workloads, LAST_WORDS_SECONDS)
             raise
@@ -214,11 +218,11 @@ def _await_progress(workloads: Sequence[Workload], more: int) -> None:
     _await(lambda: _acknowledged(workloads) >= goal, f"{more} more acknowledgements")
 
 
-def _await(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _await(condition: Callable[[], bool], what: str, seconds_max: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds_max
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(STUCK, f"no {what} within {PATIENCE_SECONDS:g} s")
+            raise Failed(STUCK, f"no {what} within {seconds_max:g} s")
         time.sleep(WAIT_SECONDS)
 
 

@@ -21,10 +21,33 @@ def find_jvm(up: int) -> int | None:
     return next((pid for pid in _below(find_keeper(up)) if _command(pid)[0].endswith("java")), None)
 
 
+def find_busy_jvm(up: int) -> int | None:
+    """The JVM of its keeper, once it has been given something to do."""
+    return find_jvm(up) if find_worker(up) is not None else None
+
+
 def find_worker(up: int) -> int | None:
-    """A Python worker of that JVM: a child of its daemon."""
-    daemons = [pid for pid in _below(find_jvm(up)) if WORKER in _command(pid)]
-    return next((worker for daemon in daemons for worker in _children(daemon)), None)
+    """A Python worker of that JVM."""
+    return next(find_workers(find_jvm(up)), None)
+
+
+def find_workers(pid: int | None) -> Iterator[int]:
+    """All Python workers below a process: children of daemons."""
+    daemons = [each for each in _below(pid) if WORKER in _command(each)]
+    return (worker for daemon in daemons for worker in _children(daemon))
+
+
+def list_below(up: int) -> list[int]:
+    """All of them."""
+    return list(_below(up))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def kill(pid: int) -> None:

@@ -50,6 +50,19 @@ def await_rest(data: Path, topic: str, seconds_max: float) -> dict[str, int]:
     return unrest
 
 
+def find_orphans(data: Path) -> list[str]:
+    """Files below the stores' segments that the control plane does not name."""
+    with sqlite3.connect(f"file:{data / 'control.db'}?mode=ro", uri=True, timeout=30) as plane:
+        named = {
+            f"{store}/segments/{Path(file).with_suffix(suffix)}"
+            for store, file in plane.execute("SELECT store, file FROM segments")
+            for suffix in (".log", ".index")
+        }
+    root = data / "stores"
+    there = {str(path.relative_to(root)) for path in root.glob("*/segments/*/*/*")}
+    return sorted(there - named)
+
+
 def count_in_segments(data: Path, topic: str) -> Iterator[SegmentCounts]:
     """Read the files that the control plane names, replica by replica."""
     with sqlite3.connect(f"file:{data / 'control.db'}?mode=ro", uri=True, timeout=30) as plane:

@@ -32,6 +32,9 @@ settle_ms_max = 0
 """
 """Something is always due: stores are settled, compacted, trimmed and looked after all the time."""
 
+ON_SPARK = f"{BUSY_KEEPER}spark_bytes_min = 0\nsplit_bytes_min = 1\ncollect_seconds = 1\n"
+"""Every round of the keeper is worth a session, every replica is hot, and what is left behind is soon collected."""
+
 
 class Server:
     """`holdfast up` on a directory of its own."""

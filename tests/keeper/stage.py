@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.admin.client import find_address, get_json, post_json
-from soak.processes import find_keeper
+from soak.processes import find_keeper, kill
 from soak.rest import POLL_SECONDS
 from soak.server import BUSY_KEEPER, Server
 from soak.workloads.upkeep import Upkeep, UpkeepSpec
@@ -59,13 +59,13 @@ class Stage:
         """Its process id, while one is there."""
         return find_keeper(self.server.process.pid)
 
-    def wait_for(self, find: Callable[[], Found | None], what: str) -> Found:
+    def wait_for(
+        self, find: Callable[[], Found | None], what: str, seconds_max: float = WAIT_SECONDS_MAX
+    ) -> Found:
         """What it finds, once it finds something."""
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        deadline = time.monotonic() + seconds_max
         while not (found := find()):
-            assert time.monotonic() < deadline, (
-                f"no {what} within {WAIT_SECONDS_MAX} s\n{self.server.process.log}"
-            )
+            assert time.monotonic() < deadline, f"no {what} within {seconds_max} s\n{self.server.process.log}"
             time.sleep(POLL_SECONDS / 10)
         return found
 
@@ -105,6 +105,9 @@ class Stage:
         assert not found, "\n".join([*map(str, found[:10]), self.server.process.log[-5000:]])
 
     def close(self) -> None:
-        """Whatever has happened."""
+        """Whatever has happened; a keeper that is in the middle of something would not notice for a while."""
         if self.server.process.is_running:
+            keeper = self.find_keeper()
             self.server.process.kill()
+            if keeper is not None:
+                kill(keeper)

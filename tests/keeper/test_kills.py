@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from soak.processes import kill
-from soak.rest import count_in_segments
+from soak.processes import find_busy_jvm, find_keeper, find_worker, is_alive, kill, list_below
+from soak.rest import count_in_segments, find_orphans
+from soak.server import ON_SPARK
 from soak.workloads.upkeep import RETENTION_MS, TOPIC
 from tests.agent.test_disk import mounted
 from tests.keeper.stage import Stage
 
 SEED = 7_919
 KEEPER_KILLS = 4
+SPARK_SECONDS_MAX = 180.0
+"""A session is there in ten seconds, on a machine that has nothing else to do."""
 
 
 @pytest.fixture
@@ -94,3 +97,42 @@ def test_a_store_is_full_under_load(tmp_path: Path) -> None:
             stage.end()
         finally:
             stage.close()
+
+
+@pytest.fixture
+def on_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A log under load whose keeper splits every rewrite over Spark tasks."""
+    # Half the processor time of a JVM that lives for a minute goes into optimising compilation.
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    made = Stage(tmp_path / "round", seed=SEED, settings=ON_SPARK)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.timeout(2 * SPARK_SECONDS_MAX)
+def test_a_python_worker_and_then_sparks_java_are_killed(on_spark: Stage) -> None:
+    """A worker's task is run again. Without a JVM the keeper ends, and says so; the next one has its own."""
+    up = on_spark.server.process.pid
+    kill(on_spark.wait_for(lambda: find_worker(up), "worker", SPARK_SECONDS_MAX))
+    on_spark.wait_for(lambda: "run again, one by one" in on_spark.server.process.log, "task that failed")
+    keeper, jvm = find_keeper(up), on_spark.wait_for(lambda: find_busy_jvm(up), "JVM at work")
+    assert "the keeper ended with" not in on_spark.server.process.log
+    kill(jvm)
+    on_spark.wait_for(lambda: find_keeper(up) not in (None, keeper), "keeper that follows")
+    on_spark.end()
+    stop_without_a_trace(on_spark)
+    log = on_spark.server.process.log
+    assert log.count("the keeper ended with") == log.count("the keeper ended with 1") == 1, log[-5000:]
+    assert log.count("Spark's Java has ended") == 1, log[-5000:]
+
+
+def stop_without_a_trace(stage: Stage) -> None:
+    """Stop the log: no file is left that nobody named, no process, and nothing was said that only we understand."""
+    stage.wait_for(lambda: not find_orphans(stage.data), "end of all orphans")
+    processes = list_below(stage.server.process.pid)
+    assert stage.server.process.stop() == 0
+    stage.wait_for(lambda: not any(map(is_alive, processes)), "end of all processes")
+    assert "Traceback" not in stage.server.process.log, stage.server.process.log[-5000:]

@@ -1,6 +1,9 @@
 """Rewrites as Spark tasks: the same files and results as in the keeper's own process, and failures stay apart."""
 
+import os
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,8 +15,9 @@ from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import plan
 from holdfast.keeper.round import Round
 from holdfast.keeper.task import rewrite
-from holdfast.keeper.work import Rewrite
+from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.spark.rewrites import SparkRunner
+from soak.processes import find_workers, kill
 from tests.keeper.engine import Engine
 from tests.keeper.replica import Replica
 
@@ -61,6 +65,56 @@ def test_one_that_fails_does_not_harm_the_others(engine: Engine, spark: SparkSes
     assert [isinstance(results[number], Rewrite) for number in range(3)] == [True, False, True]
     assert isinstance(results[1], KeeperFailed)
     assert "CRC" in str(results[1])
+
+
+def small_item(directory: Path) -> tuple[Replica, WorkItem]:
+    """A replica with little to compact."""
+    replica = Replica(directory, Random(1))
+    replica.append(5)
+    return replica, replica.item(replica._taken(5), first=0, end=replica.log_end, compacts=True)
+
+
+def test_a_task_that_brings_the_job_down_does_not_harm_the_others(
+    tmp_path: Path, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is no memory for it: Spark gives up the whole job, and the tasks are run one by one."""
+    _, sound = small_item(tmp_path / "sound")
+    _, greedy = small_item(tmp_path / "greedy")
+    items = [replace(greedy, map_bytes_max=1 << 39), sound]
+    results = dict(SparkRunner(spark).run(items, lambda size_bytes: None))
+    assert isinstance(results[1], Rewrite)
+    assert isinstance(results[0], KeeperFailed)
+    assert "Unable to allocate 512. GiB" in str(results[0])
+    assert "\n" not in str(results[0])
+    assert "2 tasks are run again, one by one" in caplog.text
+
+
+def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path: Path, spark: SparkSession) -> None:
+    """In the middle of reading; the next task gets a worker of its own."""
+    replica, item = small_item(tmp_path)
+    blocked = tmp_path / "blocked"
+    os.mkfifo(blocked)
+    is_over = threading.Event()
+
+    def kill_workers() -> None:
+        while not is_over.wait(0.05):
+            for worker in find_workers(os.getpid()):
+                kill(worker)
+
+    killer = threading.Thread(target=kill_workers)
+    killer.start()
+    try:
+        pieces = tuple(replace(piece, path=str(blocked)) for piece in item.pieces)
+        ((_, result),) = SparkRunner(spark).run([replace(item, pieces=pieces)], lambda size_bytes: None)
+    finally:
+        is_over.set()
+        killer.join()
+    assert isinstance(result, KeeperFailed)
+    assert "\n" not in str(result)
+    assert str(result).startswith("a Spark task failed: ")
+    ((_, result),) = SparkRunner(spark).run([item], lambda size_bytes: None)
+    assert isinstance(result, Rewrite)
+    assert {path.suffix for path in replica.files()} == {".log", ".index"}
 
 
 def test_a_hot_replica_is_split_over_tasks(tmp_path: Path, spark: SparkSession) -> None:

@@ -18,9 +18,8 @@ FAILURES: Final = (PySparkException, Py4JError, OSError, EOFError)
 """What PySpark raises: it has errors of its own, those of its way to the JVM, and those of sockets."""
 LINE_MAX: Final = 300
 
-_CAUSE = re.compile(
-    r"^(?:Caused by: )?(?:[\w$]+\.)*(\w+(?:Error|Exception|Interrupt|Exit)): (\S.*)$", re.MULTILINE
-)
+_CAUSE = re.compile(r"^.*\b(\w+(?:Error|Exception)): (\S.*)$", re.MULTILINE)
+"""A line of a stack trace that says why, be it Python's or Java's; of causes that stand in one line, the last."""
 
 Done = TypeVar("Done")
 

@@ -3,6 +3,7 @@
 No record passes through the driver or the JVM. `mapInArrow` and not RDDs, so that Spark Connect will do.
 """
 
+import logging
 import secrets
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,8 @@ from holdfast.keeper.runner import Progress, Result
 from holdfast.keeper.split import choose_parts, run_split
 from holdfast.keeper.work import WorkItem
 from holdfast.spark.driving import apart, count_tasks_at_once, told_briefly
+
+logger = logging.getLogger(__name__)
 
 SCHEMA = "number long, answer string, failure string"
 
@@ -49,8 +52,13 @@ class SparkRunner:
                 frame = self._session.range(0, len(jobs), 1, len(jobs)).mapInArrow(run_tasks, SCHEMA)
                 rows = apart(frame.collect)
         except KeeperFailed as failure:
-            # Spark gives up a job as a whole: what other tasks have done is not told.
-            yield from ((number, failure) for number in range(len(jobs)))
+            if len(jobs) == 1:
+                yield 0, failure
+                return
+            # Spark gives up all tasks for the sake of one, be it one that takes too much memory, each time.
+            logger.warning("%s: %d tasks are run again, one by one", failure, len(jobs))
+            for number, job in enumerate(jobs):
+                yield from ((number, answer) for _, answer in self._run_jobs([job], seed))
             return
         for row in rows:
             yield row.number, KeeperFailed(row.failure) if row.answer is None else decode_answer(row.answer)

@@ -1,0 +1,86 @@
+"""Failures of Spark in one line, and signals that do not break off in the middle of its protocol."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.errors import KeeperFailed
+from holdfast.spark.driving import apart, count_tasks_at_once, is_there, told_briefly
+
+OF_JAVA = """\
+An error occurred while calling o170.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 8.0 failed 1 times, \
+most recent failure: Lost task 0.0 in stage 8.0 (TID 9): org.apache.spark.SparkException: Python worker exited \
+unexpectedly (crashed)
+\tat org.apache.spark.api.python.BasePythonRunner.run(PythonRunner.scala:1)
+Caused by: java.io.EOFException
+\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:1)
+"""
+OF_PYTHON = """\
+An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "dead.py", line 78, in _search
+numpy._core._exceptions._ArrayMemoryError: Unable to allocate 512. GiB for an array
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (OF_JAVA, "SparkException: Python worker exited unexpectedly (crashed)"),
+        (OF_PYTHON, "_ArrayMemoryError: Unable to allocate 512. GiB for an array"),
+        ("\nsomething else\nand more", "something else"),
+        (f"SparkException: {'x' * 1000}", f"SparkException: {'x' * 284}"),
+    ],
+)
+def test_why_a_job_failed_is_one_line(spark: SparkSession, message: str, told: str) -> None:
+    """The innermost cause, or the first line."""
+    with pytest.raises(KeeperFailed) as failed, told_briefly(spark):
+        raise OSError(message)
+    assert str(failed.value) == f"a Spark task failed: {told}"
+
+
+def test_a_signal_ends_who_waits_and_not_who_asks(spark: SparkSession) -> None:
+    """The session is as good as before: it can be asked, and stopped."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit
+
+    before = signal.signal(signal.SIGUSR1, leave)
+    is_asked = threading.Event()
+
+    def ask() -> int:
+        is_asked.set()
+        time.sleep(0.5)
+        return spark.range(1000).count()
+
+    def interrupt() -> None:
+        is_asked.wait()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit):
+            apart(ask)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert is_there(spark)
+    assert spark.range(7).count() == 7
+
+
+def test_what_is_raised_apart_is_raised_here() -> None:
+    """As if it had been done here."""
+    with pytest.raises(KeyError):
+        apart(lambda: {}["nothing"])
+    assert apart(lambda: 5) == 5
+
+
+def test_how_many_tasks_run_at_once(spark: SparkSession) -> None:
+    """The session has two cores."""
+    assert count_tasks_at_once(spark) == 2
