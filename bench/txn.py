@@ -28,7 +28,7 @@ from bench.load.turns import Rates, ratio, take_turns
 from bench.log import mock_cluster
 from bench.report import FIGURES, Figure, publish
 from bench.txn_plot import draw
-from holdfast.admin.client import find_address
+from holdfast.client.admin import find_address
 from tests.process import HoldfastProcess
 
 SIZES = (PER_MESSAGE, 10, 64, 100, 1000)

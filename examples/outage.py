@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from examples.server import ExampleError, expect, holdfast
-from holdfast.admin.client import find_address, get_json
+from holdfast.client.admin import find_address, get_json
 from holdfast.lab import account, library
 
 TOPIC: Final = "customers"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from holdfast.admin.client import find_address, post_json
+from holdfast.client.admin import find_address, post_json
 from holdfast.errors import HoldfastError
 from soak.processes import find_busy_jvm, find_jvm, find_keeper, find_worker, kill
 from soak.server import BUSY_KEEPER, ON_SPARK, Server

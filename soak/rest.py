@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.admin.client import find_address, post_json
+from holdfast.client.admin import find_address, post_json
 from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from holdfast.client.reader import OffsetRange, read_range

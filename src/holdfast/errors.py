@@ -14,6 +14,9 @@
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
+    ├── ReadingRefused                 a log cannot be read from the stores as it lies now
+    │   ├── NotComparable              replicas cannot be examined; exit code 3
+    │   └── ReadingOver                the files that a reader had been promised are gone
     ├── DataDirectoryRefused           in use by another process, or of a newer format
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
@@ -21,6 +24,7 @@
     ├── AdminRefused                   the admin service of a running Holdfast says no
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── SparkLost                      Spark's JVM ended while it was needed
+    ├── QueryFailed                    a Spark query that was sound went wrong while it ran
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
         ├── CorruptMessage             2
@@ -165,6 +169,20 @@ class CommitRefused(HoldfastError):
     retriable = True
 
 
+class ReadingRefused(HoldfastError):
+    """Whoever wants to read the stores' own files cannot have what it asks for."""
+
+
+class NotComparable(ReadingRefused):
+    """Whether replicas are equal cannot be said, because they cannot be read; apart from what would have been said."""
+
+    exit_code = 3
+
+
+class ReadingOver(ReadingRefused):
+    """A reader took longer than its files were held for."""
+
+
 class DataDirectoryRefused(HoldfastError):
     """The data directory belongs to another process or to a newer Holdfast."""
 
@@ -196,6 +214,10 @@ class JavaUnavailable(HoldfastError):
 
 class SparkLost(HoldfastError):
     """Spark's JVM was killed, or ran out of memory; this process cannot start another one, its successor can."""
+
+
+class QueryFailed(HoldfastError):
+    """A Spark job broke off for a reason that is not one of ours."""
 
 
 class KafkaUnavailable(HoldfastError):

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.admin import compaction_metrics
-from holdfast.admin.client import get_json
 from holdfast.admin.prometheus import render
 from holdfast.agent.replica_standing import (
     Coordination,
@@ -14,6 +13,7 @@ from holdfast.agent.replica_standing import (
     StoreStanding,
     Waiting,
 )
+from holdfast.client.admin import get_json
 from holdfast.client.cluster import Cluster
 from holdfast.client.topics import create_topic
 from holdfast.control.replicas import StorePhase

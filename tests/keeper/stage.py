@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.admin.client import find_address, get_json, post_json
+from holdfast.client.admin import find_address, get_json, post_json
 from soak.processes import find_keeper, kill
 from soak.rest import POLL_SECONDS
 from soak.server import BUSY_KEEPER, Server

@@ -10,14 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.admin import compaction_metrics, metrics, prometheus
-from holdfast.admin.client import ADDRESS_FILE
 from holdfast.admin.compaction import describe_compaction
 from holdfast.admin.http import HttpService, Response, Route, json_response
 from holdfast.admin.keeper_desk import ask_desk
 from holdfast.admin.leaders import move_leaders
+from holdfast.admin.readings import care_for_readings
 from holdfast.admin.status import status
 from holdfast.admin.stores import assign_replicas, care_for_store, list_stores
 from holdfast.agent.agent import Agent
+from holdfast.client.admin import ADDRESS_FILE
 from holdfast.errors import UnknownTopicOrPartition
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ async def admin_service(agent: Agent, *, host: str, port: int) -> AsyncIterator[
         "/keeper": partial(ask_desk, agent),
         "/stores": partial(care_for_store, agent),
         "/replicas": partial(assign_replicas, agent),
+        "/readings": partial(care_for_readings, agent),
     }
     async with HttpService(routes, actions, host=host, port=port) as service:
         file = agent.settings.data / ADDRESS_FILE

@@ -17,7 +17,9 @@ from holdfast.agent.expiry import Expiry
 from holdfast.agent.grace import Grace
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.groups.coordinator import Coordinator
+from holdfast.agent.pins import Pins
 from holdfast.agent.producer_ids import ProducerIds
+from holdfast.agent.readings import Readings
 from holdfast.agent.reassignment import Reassignment
 from holdfast.agent.restore import restore
 from holdfast.agent.returning import Returning
@@ -124,12 +126,18 @@ class Cluster:
             now_ms=clocks.wall_ms,
         )
         self.grace = Grace(self.plane, wall_ms=clocks.wall_ms, monotonic_ms=clocks.monotonic_ms)
+        directories = {number: str(directory.store(number).resolve()) for number in directory.nodes}
+        pins = Pins()
+        self.readings = Readings(
+            self.plane, self.catalog, pins, directories=directories, cluster_id=str(self.cluster_id)
+        )
         self.desk = Desk(
             self.plane,
             self.catalog,
             self.commits,
             stores=self.stores.by_number,
-            directories={number: str(directory.store(number).resolve()) for number in directory.nodes},
+            directories=directories,
+            pins=pins,
             limits=settings.keeper,
             grace_ms=self.grace.elapsed_ms,
             wall_ms=clocks.wall_ms,

@@ -14,6 +14,7 @@ from uuid import UUID
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.pins import Pins
 from holdfast.agent.space import Space
 from holdfast.agent.topic_config import compaction_config, is_compacted, segment_bytes
 from holdfast.agent.writes import Upkeep
@@ -88,6 +89,7 @@ class Desk:
         *,
         stores: Mapping[int, Store],
         directories: Mapping[int, str],
+        pins: Pins,
         limits: KeeperLimits,
         grace_ms: Callable[[], int],
         wall_ms: Callable[[], int],
@@ -102,7 +104,13 @@ class Desk:
         self._held: dict[int, _Held] = {}
         self.activity = KeeperActivity()
         self._space = Space(
-            plane, catalog, stores=stores, directories=directories, limits=limits, is_leased=self._is_leased
+            plane,
+            catalog,
+            stores=stores,
+            directories=directories,
+            pins=pins,
+            limits=limits,
+            is_leased=self._is_leased,
         )
         self.questions: Mapping[str, Answer] = {
             "stores": self._list_stores,

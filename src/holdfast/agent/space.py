@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.pins import Pins
 from holdfast.control.plane import ControlPlane, Extent
 from holdfast.control.replicas import StorePhase, StoreState
 from holdfast.errors import CommitRefused, StoreFailed, UnknownTopicOrPartition
@@ -59,6 +60,7 @@ class Space:
         *,
         stores: Mapping[int, Store],
         directories: Mapping[int, str],
+        pins: Pins,
         limits: KeeperLimits,
         is_leased: Callable[[int], bool],
         now: Callable[[], float] = time.monotonic,
@@ -67,6 +69,7 @@ class Space:
         self._catalog = catalog
         self._stores = stores
         self._directories = directories
+        self._pins = pins
         self._limits = limits
         self._is_leased = is_leased
         self._now = now
@@ -164,13 +167,19 @@ class Space:
         scanned = scan_segments(directory)
         carried = list_carried(directory)
         sizes = measure_journals(directory)
-        unnamed = scanned.files - self._plane.list_files(state.store)
-        unused_carried = set(carried) - (self._plane.find_carried(state.store) if carried else set())
-        # With one journal alone there is nothing to find out: the last one stays.
-        oldest = self._plane.find_oldest_journal(state.store) if len(sizes) > 1 else 0
-        unused_journals = [
-            number for number, successor in pairwise(sizes) if oldest is None or successor <= oldest
-        ]
+        # What readers have been promised is in use, whatever has taken its place.
+        with self._pins.lock:
+            held = self._pins.find(state.store)
+            unnamed = scanned.files - self._plane.list_files(state.store) - held.segments
+            in_use = self._plane.find_carried(state.store) if carried else set()
+            unused_carried = set(carried) - in_use - held.journals
+            # With one journal alone there is nothing to find out: the last one stays.
+            oldest = self._plane.find_oldest_journal(state.store) if len(sizes) > 1 else 0
+            unused_journals = [
+                number
+                for number, successor in pairwise(sizes)
+                if (oldest is None or successor <= oldest) and number not in held.journals
+            ]
         live = self._count_live(state.store, oldest, max(sizes, default=0))
         unsettled_bytes = self._count_unsettled(state.store, list(sizes.values()))
         snapshots = self._stores[state.store].list_snapshots()

@@ -21,7 +21,7 @@ def admin_options(command: Command) -> Command:
 
 def find_admin(data: Path, admin: str | None) -> str:
     """The address that the options name."""
-    from holdfast.admin.client import find_address
+    from holdfast.client.admin import find_address
     from holdfast.client.cluster import parse_bootstrap
 
     return find_address(data) if admin is None else str(parse_bootstrap(admin)[0])

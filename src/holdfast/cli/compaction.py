@@ -62,7 +62,7 @@ def status(topic: str | None, watch: bool, data: Path, admin: str | None, as_jso
 
 
 def _ask(topic: str | None, data: Path, admin: str | None) -> dict[str, Any]:
-    from holdfast.admin.client import get_json
+    from holdfast.client.admin import get_json
 
     query = "" if topic is None else "?" + urlencode({"topic": topic})
     try:

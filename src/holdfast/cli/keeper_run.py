@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.admin.client import find_address, post_json
 from holdfast.agent.cluster import Cluster
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
 from holdfast.cli.progress import RoundProgress
+from holdfast.client.admin import find_address, post_json
 from holdfast.errors import ConnectionFailed, HoldfastError, OutcomeMissing, UsageError
 from holdfast.keeper import messages
 from holdfast.keeper.gateway import Ask, Gateway, holder_name

@@ -1,4 +1,4 @@
-"""`holdfast log`: look into files of record batches, Holdfast's or Kafka's."""
+"""`holdfast log`: look into files of record batches, Holdfast's or Kafka's; compare replicas."""
 
 import base64
 import codecs
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from holdfast.cli.log_diff import diff
 from holdfast.errors import CorruptBatch
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ _FIELD_CHARACTERS_MAX = 60
 
 @click.group()
 def log() -> None:
-    """Look into log files."""
+    """Look into log files, compare replicas."""
+
+
+log.add_command(diff)
 
 
 @log.command()

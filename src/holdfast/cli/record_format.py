@@ -52,9 +52,9 @@ def to_json(topic: str, partition: int, record: Record, *, as_base64: bool) -> s
         "partition": partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "key": _to_field(record.key, as_base64),
-        "value": _to_field(record.value, as_base64),
-        "headers": [[name, _to_field(field, as_base64)] for name, field in record.headers],
+        "key": to_field(record.key, as_base64),
+        "value": to_field(record.value, as_base64),
+        "headers": [[name, to_field(field, as_base64)] for name, field in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False)
 
@@ -94,7 +94,8 @@ def _readable(field: bytes) -> str:
     return printable(field.decode(errors="backslashreplace"))
 
 
-def _to_field(field: bytes | None, as_base64: bool) -> object:
+def to_field(field: bytes | None, as_base64: bool = False) -> object:
+    """A key or value in JSON."""
     if field is None:
         return None
     if as_base64:

@@ -16,7 +16,7 @@ from holdfast.cli.present import json_option
 @json_option
 def status(data: Path, admin: str | None, as_json: bool) -> None:
     """Show version, nodes, topics and load of a running Holdfast."""
-    from holdfast.admin.client import get_json
+    from holdfast.client.admin import get_json
 
     found = get_json(find_admin(data, admin), "/status")
     if as_json:

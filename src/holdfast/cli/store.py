@@ -29,7 +29,7 @@ def store() -> None:
 @json_option
 def list_(data: Path, admin: str | None, as_json: bool) -> None:
     """Show the stores: which are in sync, what the others lack, and why they are away."""
-    from holdfast.admin.client import get_json
+    from holdfast.client.admin import get_json
 
     found = get_json(find_admin(data, admin), "/stores")["stores"]
     if as_json:
@@ -69,7 +69,7 @@ def add(data: Path) -> None:
 
 
 def _care(action: str, number: int, warning: str, yes: bool, address: str) -> None:
-    from holdfast.admin.client import post_json
+    from holdfast.client.admin import post_json
 
     if not yes:
         click.confirm(warning.format(store=number), abort=True, err=True)

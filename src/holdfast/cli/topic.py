@@ -7,6 +7,7 @@ import click
 from holdfast.cli import present
 from holdfast.cli.endpoint import bootstrap_option, complete_config, complete_topic, connect, require_topic
 from holdfast.cli.present import json_option
+from holdfast.cli.topic_export import export
 from holdfast.cli.topic_lead import lead
 from holdfast.cli.topic_replicas import replicas
 from holdfast.errors import UnsupportedVersion, UsageError
@@ -20,9 +21,10 @@ topic_argument = click.argument("name", metavar="TOPIC", shell_complete=complete
 
 @click.group()
 def topic() -> None:
-    """Topics: list, create, describe, delete, configure, lead, replicas."""
+    """Topics: list, create, describe, delete, configure, lead, replicas, export."""
 
 
+topic.add_command(export)
 topic.add_command(lead)
 topic.add_command(replicas)
 

@@ -45,7 +45,7 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
 @click.pass_context
 def lead(ctx: click.Context, place: str, node: int, data: Path, admin: str | None, as_json: bool) -> None:
     """Let NODE lead partition P of TOPIC, or all of its partitions. Holdfast only: Kafka cannot be asked for it."""
-    from holdfast.admin.client import post_json
+    from holdfast.client.admin import post_json
 
     topic, partition = parse_place(place)
     wanted = {"topic": topic, "partition": partition, "node": node}
@@ -75,7 +75,7 @@ def parse_place(place: str) -> tuple[str, int | None]:
 
 
 def _ask_nodes(ctx: click.Context) -> list[dict[str, Any]]:
-    from holdfast.admin.client import get_json
+    from holdfast.client.admin import get_json
 
     address = find_admin(ctx.params.get("data") or DATA_DEFAULT, ctx.params.get("admin"))
     nodes: list[dict[str, Any]] = get_json(address, "/status", seconds_max=COMPLETION_SECONDS_MAX)["nodes"]

@@ -15,7 +15,7 @@ from holdfast.errors import UsageError
 @admin_options
 def replicas(place: str, stores: str, data: Path, admin: str | None) -> None:
     """Let partition P of TOPIC lie on these stores, the preferred leader first. New ones copy it before they count."""
-    from holdfast.admin.client import post_json
+    from holdfast.client.admin import post_json
 
     topic, partition = parse_place(place)
     numbers = stores.split(",")

@@ -62,6 +62,7 @@ class Metadata:
     brokers: Mapping[int, Address]
     topics: Mapping[str, Topic]
     controller: int = NO_NODE
+    cluster_id: str | None = None
 
 
 def parse_bootstrap(bootstrap: str) -> tuple[Address, ...]:
@@ -212,4 +213,9 @@ def _read_metadata(answer: Any) -> Metadata:
             },
         )
     brokers = {each.node_id: Address(host=each.host, port=each.port) for each in answer.brokers}
-    return Metadata(brokers=brokers, topics=topics, controller=answer.controller_id)
+    return Metadata(
+        brokers=brokers,
+        topics=topics,
+        controller=answer.controller_id,
+        cluster_id=answer.cluster_id,
+    )

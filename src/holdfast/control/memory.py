@@ -175,6 +175,12 @@ class MemoryControlPlane:
         row = memory_log.get_served(state, topic_id, partition, store)
         return state.bounds(row), memory_log.find_pieces(state, row, store, offset, bytes_max)
 
+    def find_logs(
+        self, wanted: Sequence[tuple[UUID, int, int]], extents_max: int
+    ) -> list[tuple[LogBounds, list[Segment | Extent]]]:
+        """All of several replicas at one moment."""
+        return memory_log.find_logs(self._state, wanted, extents_max)
+
     def find_extent_by_time(
         self, topic_id: UUID, partition: int, store: int, offset: int, timestamp_ms: int
     ) -> Segment | Extent | None:

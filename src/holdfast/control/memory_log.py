@@ -1,11 +1,11 @@
 """Reading logs and replicas in the in-memory control plane: functions of one state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from holdfast.control.memory_state import PartitionRow, State
-from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, Partition
+from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds, Partition, check_extents_left
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
 from holdfast.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from holdfast.store.replica_changes import HeldTo
@@ -64,6 +64,22 @@ def find_pieces(
         bytes_max -= piece.length_bytes
         if bytes_max <= 0:
             break
+    return found
+
+
+def find_logs(
+    state: State, wanted: Sequence[tuple[UUID, int, int]], extents_max: int
+) -> list[tuple[LogBounds, list[Segment | Extent]]]:
+    """All of several replicas."""
+    found = []
+    for topic_id, partition, store in wanted:
+        row = get_served(state, topic_id, partition, store)
+        held = row.replicas[store].held(row.start, row.end)
+        pieces = [piece for piece in pieces_from(row, store, row.start) if piece.end <= held]
+        extents_max -= sum(isinstance(piece, Extent) for piece in pieces)
+        check_extents_left(extents_max)
+        shown = [piece if isinstance(piece, Segment) else show(state, row, piece) for piece in pieces]
+        found.append((state.bounds(row), shown))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
-from holdfast.errors import OutcomeMissing
+from holdfast.errors import OutcomeMissing, ReadingRefused
 from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
@@ -89,6 +89,14 @@ def is_hidden(extent: Extent) -> bool:
             " of which no outcome is known"
         )
     return extent.outcome is Outcome.ABORTED
+
+
+def check_extents_left(extents_left: int) -> None:
+    """ReadingRefused if a reading of whole logs has come to more extents than it may have."""
+    if extents_left < 0:
+        raise ReadingRefused(
+            "too much is not settled yet to be read at once: run `holdfast keeper run --once`"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +229,15 @@ class ControlPlane(Protocol):
         does not count if it is empty, or if `offset` lies inside: nobody knows what is left of it. Nothing above what
         the store holds. An extent that straddles the end of the segments comes whole: its reader skips what it has
         had. UnknownTopicOrPartition; NotLeaderOrFollower if the store has no replica, or is fenced.
+        """
+        ...
+
+    def find_logs(
+        self, wanted: Sequence[tuple[UUID, int, int]], extents_max: int
+    ) -> list[tuple[LogBounds, list[Segment | Extent]]]:
+        """All of several replicas (topic, partition, store), at one moment: bounds, and pieces from the log start on.
+
+        As from `find_pieces`, but without its bounds; ReadingRefused if there are more extents than `extents_max`.
         """
         ...
 

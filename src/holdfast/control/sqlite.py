@@ -151,6 +151,12 @@ class SqliteControlPlane:
         """Bounds, and what a reader of one store reads."""
         return self._log.find_pieces(topic_id, partition, store, offset, bytes_max)
 
+    def find_logs(
+        self, wanted: Sequence[tuple[UUID, int, int]], extents_max: int
+    ) -> list[tuple[LogBounds, list[Segment | Extent]]]:
+        """All of several replicas at one moment."""
+        return self._log.find_logs(wanted, extents_max)
+
     def find_extent_by_time(
         self, topic_id: UUID, partition: int, store: int, offset: int, timestamp_ms: int
     ) -> Segment | Extent | None:

@@ -2,12 +2,12 @@
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds
+from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds, check_extents_left
 from holdfast.control.replica_rules import KeptReplica
 from holdfast.control.replicas import Grant, Segment
 from holdfast.control.sqlite_replicas import IS_MEMBER
@@ -87,6 +87,32 @@ class LogReader:
                 if extent.last >= held or plan.add(extent, extent.length_bytes):
                     break
             return bounds, plan.pieces
+
+    def find_logs(
+        self, wanted: Sequence[tuple[UUID, int, int]], extents_max: int
+    ) -> list[tuple[LogBounds, list[Segment | Extent]]]:
+        """All of several replicas, in one snapshot."""
+        found = []
+        with self._snapshot():
+            for topic_id, partition, store in wanted:
+                bounds = self.find_bounds(topic_id, partition)
+                members = self._find_members(topic_id, partition)
+                replica = self._get_replica(topic_id, partition, store, members)
+                held = replica.held(bounds.start, bounds.end)
+                pieces: list[Segment | Extent] = []
+                pieces += self._segments_from(topic_id, partition, store, bounds.start)
+                offset = max(bounds.start, replica.settled_to)
+                while offset < held:
+                    extents = list(self._extents_from(topic_id, partition, offset, members))
+                    kept = [extent for extent in extents if extent.last < held]
+                    extents_max -= len(kept)
+                    check_extents_left(extents_max)
+                    pieces += kept
+                    if not kept:
+                        break
+                    offset = kept[-1].end
+                found.append((bounds, pieces))
+        return found
 
     def find_segments(self, topic_id: UUID, partition: int, store: int, offset: int) -> list[Segment]:
         """The segments of a partition on a store from `offset` on."""

@@ -13,7 +13,9 @@ from holdfast.records.control import filler_batch
 from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
+from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.jit import cache_directory
+from holdfast.records.kernel.prints import as_offsets, hash_slices
 
 
 def warm() -> None:
@@ -29,6 +31,7 @@ def warm() -> None:
     offsets = np.empty(rows + 1, np.int32)
     total, _ = lay_out(found.columns.key_bytes, offsets, np.zeros(1, np.uint8))
     gather(found.data, found.columns.key_start, offsets, np.empty(total, np.uint8))
+    hash_slices(found.data, as_offsets(offsets.data), make_secret(0), np.empty(rows, np.uint64))
     keep = np.array([True, False, True, False, False])
     copy_selected(buffer, keep, keep_empty=True)
     KeyIndex(bytes_max=KeyIndex.BYTES_MIN, seed=0).shadow(buffer, np.zeros(len(keep), np.bool_))

@@ -9,6 +9,7 @@ from holdfast.client.cluster import parse_bootstrap
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation
 from holdfast.errors import UsageError
 from holdfast.spark.schema import COLUMNS
+from holdfast.spark.store_options import STORE_OPTIONS, StoreOptions, parse_store_options
 
 ALIASES: Final = {"kafka.bootstrap.servers": "bootstrap", "subscribe": "topic"}
 """What Spark's Kafka source calls the same thing."""
@@ -22,6 +23,7 @@ KNOWN: Final = (
     "columns",
     "minPartitions",
     "maxRecordsPerPartition",
+    *STORE_OPTIONS,
 )
 
 Offsets = Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]]
@@ -33,6 +35,7 @@ class ReadOptions:
     """What to read, from where, and in how many pieces."""
 
     bootstrap: str
+    """Empty where the stores are named instead."""
     topics: tuple[str, ...]
     starting: Offsets
     ending: Offsets
@@ -40,13 +43,16 @@ class ReadOptions:
     columns: tuple[str, ...]
     partitions_min: int | None
     records_max: int | None
+    stores: StoreOptions
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Reads the options, whatever the case of their names; a UsageError names the option that is wrong."""
     given = _by_name(options)
+    stores = parse_store_options(given)
+    needs_bootstrap = "bootstrap" in given or not stores.is_enough
     return ReadOptions(
-        bootstrap=_bootstrap(_required(given, "bootstrap", "127.0.0.1:9092")),
+        bootstrap=_bootstrap(_required(given, "bootstrap", "127.0.0.1:9092")) if needs_bootstrap else "",
         topics=_names(_required(given, "topic", "orders"), "topic"),
         starting=_offsets(given.get("startingOffsets", "earliest"), "startingOffsets", not_allowed="latest"),
         ending=_offsets(given.get("endingOffsets", "latest"), "endingOffsets", not_allowed="earliest"),
@@ -54,6 +60,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         columns=_columns(given.get("columns")),
         partitions_min=_count(given.get("minPartitions"), "minPartitions"),
         records_max=_count(given.get("maxRecordsPerPartition"), "maxRecordsPerPartition"),
+        stores=stores,
     )
 
 

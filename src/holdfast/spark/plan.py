@@ -13,6 +13,12 @@ from holdfast.spark.options import Offsets, ReadOptions
 
 def plan(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:
     """The ranges to read, as the partitions stand now; each is the work of one task."""
+    ranges = find_ranges(cluster, options)
+    return split(ranges, partitions_min=options.partitions_min, records_max=options.records_max)
+
+
+def find_ranges(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:
+    """What the options mean as the partitions stand now, one range for each."""
     try:
         topics = cluster.metadata(options.topics).topics
     except ConnectionFailed as failure:
@@ -20,8 +26,7 @@ def plan(cluster: Cluster, options: ReadOptions) -> list[OffsetRange]:
     for name in options.topics:
         if name not in topics:
             raise UnknownTopicOrPartition(f"option topic: there is no topic {name!r} at {cluster.bootstrap}")
-    ranges = [found for name in options.topics for found in _ranges(cluster, topics[name], options)]
-    return split(ranges, partitions_min=options.partitions_min, records_max=options.records_max)
+    return [found for name in options.topics for found in _ranges(cluster, topics[name], options)]
 
 
 def split(
@@ -46,28 +51,35 @@ def _ranges(cluster: Cluster, topic: Topic, options: ReadOptions) -> Iterator[Of
     partitions = topic.partitions
     first = list_offsets(cluster, topic.name, dict.fromkeys(partitions, EARLIEST))
     last = list_offsets(cluster, topic.name, dict.fromkeys(partitions, LATEST), isolation=options.isolation)
+    return resolve(topic.name, first, last, options)
+
+
+def resolve(
+    topic: str, first: Mapping[int, int], last: Mapping[int, int], options: ReadOptions
+) -> Iterator[OffsetRange]:
+    """What the options leave of a topic whose partitions reach from `first` to `last`."""
     starts = _resolve(options.starting, "startingOffsets", topic, first, last)
     ends = _resolve(options.ending, "endingOffsets", topic, first, last)
-    for partition in partitions:
+    for partition in first:
         start, end = starts[partition], ends[partition]
         if start > end:
             raise UsageError(
-                f"option startingOffsets: {topic.name}-{partition} starts at {start}, behind its end {end}"
+                f"option startingOffsets: {topic}-{partition} starts at {start}, behind its end {end}"
             )
-        yield OffsetRange(topic=topic.name, partition=partition, start=start, end=end)
+        yield OffsetRange(topic=topic, partition=partition, start=start, end=end)
 
 
 def _resolve(
-    offsets: Offsets, option: str, topic: Topic, first: Mapping[int, int], last: Mapping[int, int]
+    offsets: Offsets, option: str, topic: str, first: Mapping[int, int], last: Mapping[int, int]
 ) -> Mapping[int, int]:
     if offsets == "earliest":
         return first
     if offsets == "latest":
         return last
-    given = offsets.get(topic.name, {})
-    if given.keys() != topic.partitions.keys():
+    given = offsets.get(topic, {})
+    if given.keys() != first.keys():
         raise UsageError(
-            f"option {option}: topic {topic.name} has partitions {sorted(topic.partitions)}, "
+            f"option {option}: topic {topic} has partitions {sorted(first)}, "
             f"but offsets are given for {sorted(given)}; give one for each "
             f"({EARLIEST} stands for earliest, {LATEST} for latest)"
         )
@@ -77,7 +89,7 @@ def _resolve(
         resolved[partition] = {EARLIEST: low, LATEST: high}.get(offset, offset)
         if not low <= resolved[partition] <= high:
             raise UsageError(
-                f"option {option}: {topic.name}-{partition} reaches from {low} to {high}, "
+                f"option {option}: {topic}-{partition} reaches from {low} to {high}, "
                 f"offset {offset} lies outside"
             )
     return resolved

@@ -38,12 +38,17 @@ DECODED: Final = {
 
 
 def read_rows(
-    cluster: Cluster, wanted: OffsetRange, schema: StructType, *, isolation: Isolation
+    cluster: Cluster,
+    wanted: OffsetRange,
+    schema: StructType,
+    *,
+    isolation: Isolation,
+    node_id: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Every record of the range, control records and, under READ_COMMITTED, aborted ones left out."""
     target = to_arrow_schema(schema, timezone="UTC")
     decoded = [DECODED[name] for name in target.names if name in DECODED] or ["offset"]
-    for stored in gather(ahead(read_range(cluster, wanted, isolation=isolation))):
+    for stored in gather(ahead(read_range(cluster, wanted, isolation=isolation, node_id=node_id))):
         # The reader has checked every CRC: once is enough.
         table = decode(stored, start=wanted.start, end=wanted.end, columns=decoded, check_crcs=False)
         for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):

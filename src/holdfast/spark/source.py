@@ -9,9 +9,11 @@ from pyspark.sql.types import StructType
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.reader import OffsetRange
+from holdfast.spark.held import find_reading
 from holdfast.spark.options import ReadOptions, parse_options
 from holdfast.spark.plan import plan
 from holdfast.spark.schema import check_subset, select
+from holdfast.spark.stored_plan import StoredRange, plan_stored
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +43,16 @@ class HoldfastDataSource(DataSource):
 
 @dataclass
 class RangePartition(InputPartition):
-    """One task's work."""
+    """One task's work: offsets to fetch from an agent."""
 
     offsets: OffsetRange
+
+
+@dataclass
+class StoredPartition(InputPartition):
+    """One task's work: pieces to read from a store."""
+
+    work: StoredRange
 
 
 class HoldfastReader(DataSourceReader):
@@ -54,16 +63,30 @@ class HoldfastReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Asks for offsets once, so that all tasks of a query see the topic at the same moment."""
+        """Asks once, so that all tasks of a query see the topic at the same moment."""
+        held = find_reading(self._options)
+        if held is not None:
+            return [StoredPartition(work) for work in plan_stored(held, self._options)]
         with Cluster(self._options.bootstrap) as cluster:
             return [RangePartition(offsets) for offsets in plan(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The partition's records as large Arrow batches."""
         # PySpark imports this module to learn the format's name: Arrow and the kernels can wait for a task.
-        from holdfast.spark.rows import read_rows  # noqa: PLC0415
+        if isinstance(partition, StoredPartition):
+            from holdfast.spark.stored_rows import read_stored  # noqa: PLC0415
 
-        if not isinstance(partition, RangePartition):  # PySpark's stand-in when there is nothing to read
-            return
-        with Cluster(self._options.bootstrap) as cluster:
-            yield from read_rows(cluster, partition.offsets, self._schema, isolation=self._options.isolation)
+            yield from read_stored(partition.work, self._schema)
+        elif isinstance(partition, RangePartition):
+            from holdfast.spark.rows import read_rows  # noqa: PLC0415
+
+            options = self._options
+            with Cluster(options.bootstrap) as cluster:
+                yield from read_rows(
+                    cluster,
+                    partition.offsets,
+                    self._schema,
+                    isolation=options.isolation,
+                    node_id=options.stores.replica,
+                )
+        # Anything else is PySpark's stand-in when there is nothing to read.

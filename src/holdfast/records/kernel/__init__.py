@@ -6,6 +6,7 @@
     select     the records that a mask keeps → new batches
     dedupe     keys, newest first → a mask of the records that newer ones shadow
     tombstones the records without a value
+    prints     byte strings → fingerprints
     crc, hashing, varint, memory, layout, jit    what these are made of
 
 Compiled functions trust no length before they have checked it, and report the first fault as a code and a

@@ -11,7 +11,7 @@ ADDRESS_FILE = "admin.json"
 ANSWER_SECONDS_MAX = 10.0
 ACTION_SECONDS_MAX = 45.0
 """Longer than the service lets an action take: it knows better what became of it."""
-ANSWER_BYTES_MAX = 16 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 
 def find_address(data: Path) -> str:

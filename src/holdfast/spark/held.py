@@ -1,0 +1,143 @@
+"""A reading in the hands of who reads: taken where the stores are in reach, renewed while it is in use."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.client.admin import find_address
+from holdfast.client.beside import find_admin_beside
+from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import Isolation
+from holdfast.client.readings import (
+    Reading,
+    ReadingWanted,
+    ReplicaPieces,
+    load_reading,
+    release_reading,
+    renew_reading,
+    take_reading,
+)
+from holdfast.errors import AdminRefused, ConnectionFailed, HoldfastError, ReadingRefused, StoreFailed
+from holdfast.spark.options import ReadOptions
+from holdfast.spark.store_options import StoreOptions
+from holdfast.store.identity import read_identity
+
+RENEW_PARTS = 4
+"""A reading is renewed so many times in the time for which it is held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What it takes to go on holding a reading, for whichever process has it."""
+
+    address: str
+    name: str
+    seconds: float
+
+
+class Holding:
+    """Renews a hold from time to time. It only ever helps: whoever finds a file gone says so himself."""
+
+    def __init__(self, hold: Hold | None) -> None:
+        self._hold = hold
+        self._renewed = time.monotonic()
+
+    def renew(self) -> None:
+        """If it is time to."""
+        hold = self._hold
+        if hold is None or time.monotonic() - self._renewed < hold.seconds / RENEW_PARTS:
+            return
+        self._renewed = time.monotonic()
+        with suppress(HoldfastError):
+            renew_reading(hold.address, hold.name, hold.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldReading:
+    """A reading, and the way to hold it; `hold` None if somebody else sees to that."""
+
+    reading: Reading
+    hold: Hold | None
+
+    def release(self) -> None:
+        """Its files may go. That it cannot be said is no harm: the time runs out."""
+        if self.hold is not None:
+            with suppress(HoldfastError):
+                release_reading(self.hold.address, self.hold.name)
+
+
+def find_reading(options: ReadOptions) -> HeldReading | None:
+    """The reading that the options ask for; None if the log is to be read through an agent."""
+    stores = options.stores
+    if stores.through == "agent":
+        return None
+    if stores.snapshot is not None:
+        return HeldReading(reading=_load(stores.snapshot), hold=None)
+    try:
+        address = find_admin(stores, options.bootstrap)
+        if address is None:
+            raise ConnectionFailed(
+                f"option bootstrap: {options.bootstrap} is no Holdfast of this machine, whose stores could be read"
+            )
+        return hold_reading(
+            address,
+            ReadingWanted(
+                topics=list(options.topics),
+                store=stores.replica,
+                committed_only=options.isolation is Isolation.READ_COMMITTED,
+                seconds=stores.held_seconds,
+            ),
+        )
+    except (ConnectionFailed, StoreFailed):
+        if stores.through == "stores" or stores.is_enough:
+            raise
+        return None
+
+
+def find_admin(stores: StoreOptions, bootstrap: str) -> str | None:
+    """The admin service: the one that is named, or that of a Holdfast of this machine."""
+    if stores.admin is not None:
+        return stores.admin
+    if stores.data is not None:
+        return find_address(stores.data)
+    with Cluster(bootstrap) as cluster:
+        return find_admin_beside(cluster)
+
+
+def hold_reading(address: str, wanted: ReadingWanted) -> HeldReading:
+    """Takes a reading; StoreFailed if the stores' directories are not those of this machine."""
+    try:
+        reading = take_reading(address, wanted)
+    except AdminRefused as refusal:
+        raise ReadingRefused(str(refusal)) from None
+    held = HeldReading(
+        reading=reading, hold=Hold(address=address, name=reading.name, seconds=reading.seconds)
+    )
+    try:
+        for directory, store in {
+            replica.directory: replica for each in reading.partitions for replica in each.replicas
+        }.items():
+            check_directory(Path(directory), reading.cluster_id, store)
+    except BaseException:
+        held.release()
+        raise
+    return held
+
+
+def check_directory(directory: Path, cluster_id: str, expected: ReplicaPieces) -> None:
+    """StoreFailed unless the directory is that store, in that life, as seen from this machine."""
+    found = read_identity(directory)
+    if (str(found.cluster_id), found.store, found.incarnation) != (
+        cluster_id,
+        expected.store,
+        expected.incarnation,
+    ):
+        raise StoreFailed(f"{directory} is {found}: not the store that the admin service speaks of")
+
+
+def _load(path: Path) -> Reading:
+    try:
+        return load_reading(path)
+    except OSError as failure:
+        raise ReadingRefused(f"option snapshot: cannot read {path}: {failure.strerror}") from failure

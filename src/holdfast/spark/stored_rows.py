@@ -1,0 +1,112 @@
+"""A task that reads the stores' own files: checked batches, decoded by the kernel into large Arrow batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from holdfast.errors import CorruptBatch, HoldfastError, InflatesTooFar, ReadingOver, StoreFailed
+from holdfast.keeper.chunks import INFLATED_BYTES, Chunk, ChunkReader, cut
+from holdfast.records.arrow import decode
+from holdfast.records.crc import crc32c
+from holdfast.spark.held import Holding
+from holdfast.spark.rows import DECODED, ROWS_MAX, to_spark
+from holdfast.spark.stored_plan import StoredRange
+
+
+def read_stored(work: StoredRange, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Every record of the range that the pieces hold, control records left out."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    columns = [DECODED[name] for name in target.names if name in DECODED] or ["offset"]
+    for table in decode_stored(work, columns):
+        for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):
+            yield to_spark(batch, target, work.offsets)
+
+
+def decode_stored(work: StoredRange, columns: list[str]) -> Iterator[pa.Table]:
+    """The decoder's columns, chunk by chunk; every CRC is checked, of batches and of segments that are read whole."""
+    holding = Holding(work.hold)
+    reader = ChunkReader()
+    crcs: dict[int, int] = {}
+    chunks = cut_or_explain(work)
+    while chunks:
+        chunk = chunks.pop(0)
+        if chunk.slices[-1].end <= work.offsets.start or chunk.slices[0].first >= work.offsets.end:
+            continue
+        holding.renew()
+        try:
+            batches = reader.read(chunk)
+            yield _decode(batches, chunk, work, columns)
+        except InflatesTooFar:
+            chunks[:0] = chunk.halved(batches)
+            continue
+        except (CorruptBatch, StoreFailed) as failure:
+            raise explain(failure, chunk, work) from failure
+        if not chunk.is_dense:
+            crcs[chunk.piece] = crc32c(batches, crcs.get(chunk.piece, 0))
+    _check_segments(work, crcs)
+
+
+def cut_or_explain(work: StoredRange) -> list[Chunk]:
+    """The chunks of a range; a file that is gone is told of as such."""
+    try:
+        return cut(work.pieces)
+    except StoreFailed as failure:
+        raise StoreFailed(f"replica {work.store}: {failure}") from failure
+
+
+def explain(failure: HoldfastError, chunk: Chunk, work: StoredRange) -> HoldfastError:
+    """What is wrong, where, and whose fault it may be."""
+    if gone := find_gone(chunk):
+        return ReadingOver(
+            f"{gone} is gone: the read took longer than its files were held for; ask for more with the option"
+            " heldSeconds, or read again. If it happens at once, replica"
+            f" {work.store} has lost the file"
+        )
+    if isinstance(failure, CorruptBatch):
+        path, position = locate(chunk, failure.position)
+        return StoreFailed(
+            f"replica {work.store} is damaged: {path} at byte {position}: {failure.why};"
+            f" read another one with the option replica, and see `holdfast log diff {work.offsets.topic}`"
+        )
+    return StoreFailed(f"replica {work.store}: {failure}")
+
+
+def find_gone(chunk: Chunk) -> str | None:
+    """The first file of a chunk that is not there."""
+    return next((part.path for part in chunk.slices if not Path(part.path).exists()), None)
+
+
+def locate(chunk: Chunk, position: int) -> tuple[str, int]:
+    """The file, and the byte in it, of a position in a chunk's bytes."""
+    for part in chunk.slices:
+        if position < part.length_bytes:
+            return part.path, part.position + position
+        position -= part.length_bytes
+    last = chunk.slices[-1]
+    return last.path, last.position + last.length_bytes
+
+
+def _decode(batches: memoryview, chunk: Chunk, work: StoredRange, columns: list[str]) -> pa.Table:
+    # The first extent may begin before the last segment ends.
+    start = max(work.offsets.start, work.settled_to) if chunk.is_dense else work.offsets.start
+    return decode(
+        batches,
+        start=start,
+        end=work.offsets.end,
+        columns=columns,
+        inflated_total_bytes_max=INFLATED_BYTES,
+    )
+
+
+def _check_segments(work: StoredRange, crcs: dict[int, int]) -> None:
+    """CRC of whole segments: it covers what the CRCs of their batches leave out."""
+    for number, crc in crcs.items():
+        piece = work.pieces[number]
+        is_whole = work.offsets.start <= piece.first and piece.end <= work.offsets.end
+        if is_whole and crc != piece.crc:
+            raise StoreFailed(
+                f"replica {work.store} is damaged: the CRC of {piece.path} is {crc:#010x}, not {piece.crc:#010x}"
+            )
