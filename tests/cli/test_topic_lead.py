@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from holdfast.admin import client
 from holdfast.cli.topic import topic
+from holdfast.client import admin as client
 from holdfast.client.cluster import Cluster
 from holdfast.client.topics import create_topic
 from tests.cli.commands import Answer, run_holdfast

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from holdfast.records.arrow import decode
+from holdfast.records.batch import Codec
 from holdfast.records.build import build_batch
-from holdfast.records.codecs import Codec
 from holdfast.records.fingerprint import COLUMNS, fingerprint
 from holdfast.records.record import Record
 

@@ -223,7 +223,7 @@ def _tail_piece(extent: Extent, store: int) -> TailPiece:
         raise ReadingRefused(f"store {store} lacks offsets {extent.first} to {extent.last}")
     return TailPiece(
         first=extent.first,
-        count=extent.end - extent.first,
+        end=extent.end,
         journal=place.journal,
         position=place.position,
         length_bytes=extent.length_bytes,

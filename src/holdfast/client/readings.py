@@ -24,14 +24,14 @@ HELD_SECONDS_MAX = 86_400.0
 
 Message = TypeVar("Message")
 
-_TAIL = struct.Struct(">QIQQQ")
+_TAIL = struct.Struct(">QQQQQ")
 
 
 class TailPiece(NamedTuple):
     """Offsets that lie in a journal or a carried file of that number."""
 
     first: int
-    count: int
+    end: int
     journal: int
     position: int
     length_bytes: int

@@ -101,13 +101,13 @@ def make_pieces(replica: ReplicaPieces, offsets: OffsetRange) -> Iterator[Piece]
                 crc=segment.crc,
             )
     for piece in replica.tail:
-        if piece.first < offsets.end and piece.first + piece.count > offsets.start:
+        if piece.first < offsets.end and piece.end > offsets.start:
             yield Piece(
                 path=str(batches_path(directory, Place(journal=piece.journal, position=piece.position))),
                 position=piece.position,
                 length_bytes=piece.length_bytes,
                 first=piece.first,
-                end=piece.first + piece.count,
+                end=piece.end,
                 is_clean=False,
             )
 

@@ -1,0 +1,192 @@
+"""`sql`, `topic export` and `log diff` as people run them, on one node and on its stores' files."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from holdfast.cli.main import main
+from tests.cli.commands import Answer, run_holdfast
+from tests.process import HoldfastProcess
+
+ROWS = 1000
+FIRST_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
+    """Two nodes, with a topic of two partitions and one whose name is no plain word."""
+    with HoldfastProcess(tmp_path_factory.mktemp("commands") / "data", "--nodes", "2") as process:
+        client = AdminClient({"bootstrap.servers": process.bootstrap, "log_level": 0})
+        for name, partitions in (("orders", 2), ("web.clicks-1", 1)):
+            client.create_topics([NewTopic(name, partitions, 2)])[name].result()
+        producer = Producer({"bootstrap.servers": process.bootstrap, "log_level": 0, "linger.ms": 50})
+        for number in range(ROWS):
+            producer.produce(
+                "orders",
+                key=b"k%d" % (number % 7),
+                value=None if number % 10 == 0 else b"%d" % number,
+                timestamp=FIRST_MS + number,
+                headers=[("n", b"%d" % number)] if number % 3 == 0 else None,
+            )
+        producer.produce("web.clicks-1", key=b"\xff\x00", value="grün".encode(), timestamp=FIRST_MS)
+        assert producer.flush(30) == 0
+        yield process
+        assert process.stop() == 0
+        assert "Traceback" not in process.log
+
+
+def run(*arguments: str) -> Answer:
+    """In this process, which has a session already; what it says and its exit code."""
+    with CliRunner().isolation() as (out, err, _), patch.object(sys, "argv", ["holdfast", *arguments]):
+        try:
+            main()
+        except SystemExit as leave:
+            code = leave.code
+        answered = Answer(code=int(code or 0), out=out.getvalue(), err=err.getvalue().decode())
+    assert "Traceback" not in answered.err
+    return answered
+
+
+def refused(*arguments: str, code: int) -> str:
+    """The one line that it says."""
+    answer = run(*arguments)
+    assert (answer.code, answer.out) == (code, b""), answer
+    (line,) = answer.err.splitlines()
+    return line.removeprefix("holdfast: ")
+
+
+def test_a_query_and_how_it_is_shown(spark: SparkSession, log: HoldfastProcess) -> None:
+    """Topics are tables of their names; two of them in one query; text where bytes are text."""
+    where = ("-b", log.bootstrap)
+    found = run(
+        "sql", "SELECT count(*) AS n, sum(offset) AS s FROM orders WHERE key = 'k3'", "--json", *where
+    )
+    assert (found.code, found.err) == (0, "")
+    assert found.lines[0]["n"] == len(range(3, ROWS, 7))
+    joined = "SELECT c.value, o.key FROM `web.clicks-1` c CROSS JOIN orders o WHERE o.value = '995' -- a pair"
+    assert run("sql", joined, "--json", *where).lines == [{"value": "grün", "key": f"k{995 % 7}"}]
+    rows = run("sql", "SELECT key, value, timestamp, headers FROM `web.clicks-1`;", *where)
+    assert rows.text.splitlines()[0].split() == ["key", "value", "timestamp", "headers"]
+    assert rows.text.splitlines()[1].split()[:2] == ["0xff00", "grün"]
+    (plain,) = run("sql", "SELECT key, headers FROM `web.clicks-1`", "--json", *where).lines
+    assert plain == {"key": {"base64": "/wA="}, "headers": None}
+    assert run("sql", "SELECT 1 + 1 AS two", "--json", *where).lines == [{"two": 2}]
+
+
+@pytest.mark.parametrize("way", [["--replica", "1"], ["--replica", "2"], ["--through", "agent"]])
+def test_the_same_by_every_way(spark: SparkSession, log: HoldfastProcess, way: list[str]) -> None:
+    """Each replica's files, and through an agent."""
+    query = "SELECT partition, count(*) AS n, max(offset) AS m FROM orders GROUP BY 1 ORDER BY 1"
+    found = run("sql", query, "--json", "-b", log.bootstrap, *way).lines
+    assert sum(row["n"] for row in found) == ROWS
+    assert [row["m"] + 1 for row in found] == [row["n"] for row in found]
+
+
+def test_a_limit(spark: SparkSession, log: HoldfastProcess) -> None:
+    """What is left out is said."""
+    some = run("sql", "SELECT offset FROM orders", "--limit", "3", "--data", str(log.data), "--json")
+    assert (len(some.lines), some.err) == (3, "only the first 3 rows are shown: --limit 0 shows all\n")
+    exact = run("sql", "SELECT offset FROM orders LIMIT 3", "--limit", "3", "--data", str(log.data))
+    assert exact.err == ""
+    everything = run("sql", "SELECT offset FROM orders", "--limit", "0", "--data", str(log.data), "--json")
+    assert len(everything.lines) == ROWS
+
+
+def test_what_is_wrong_is_said_in_one_line(spark: SparkSession, log: HoldfastProcess, tmp_path: Path) -> None:
+    """Bad SQL, unknown topics, stores out of reach: no stack, and the exit code for it."""
+    where = ("-b", log.bootstrap)
+    assert "Syntax error" in refused("sql", "SELEC 1", *where, code=2)
+    assert "not a query" in refused("sql", "CREATE TABLE x AS SELECT 1 AS a", *where, code=2)
+    assert "`nothing` cannot be resolved" in refused("sql", "SELECT nothing FROM orders", *where, code=2)
+    assert "`web.clicks-1`" in refused("sql", "SELECT * FROM web.`clicks-1`", *where, code=2)
+    assert "'absent'" in refused("sql", "SELECT * FROM absent", *where, code=1)
+    assert "'absent'" in refused("sql", "SELECT * FROM absent", "--through", "agent", *where, code=1)
+    assert "store 9" in refused("sql", "SELECT * FROM orders", "--replica", "9", *where, code=1)
+    assert str(tmp_path) in refused("sql", "SELECT * FROM orders", "--data", str(tmp_path), code=1)
+    assert "127.0.0.1:1" in refused("sql", "SELECT * FROM orders", "-b", "127.0.0.1:1", code=1)
+    assert "division" in refused("sql", "SELECT 1 / (offset - offset) FROM orders", *where, code=1).lower()
+    assert str(tmp_path) in refused("log", "diff", "orders", "--data", str(tmp_path), code=3)
+    assert "'absent'" in refused("log", "diff", "absent", "--data", str(log.data), code=3)
+    assert "'absent'" in refused("topic", "export", "absent", str(tmp_path / "new"), *where, code=1)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "there").touch()
+    assert "not an empty" in refused("topic", "export", "orders", str(tmp_path), *where, code=2)
+
+
+def test_an_export_read_by_duckdb(spark: SparkSession, log: HoldfastProcess, tmp_path: Path) -> None:
+    """Every column of every record, nulls included, as another engine reads it."""
+    (tmp_path / "empty").mkdir()
+    done = run("topic", "export", "orders", str(tmp_path / "empty"), "-b", log.bootstrap, "--json")
+    assert done.code == 0, done.err
+    assert done.json["files"] > 0
+    with duckdb.connect() as database:
+        found = database.execute(
+            'SELECT partition, "offset", key, value, topic, epoch_ms(timestamp), timestampType, headers '
+            f"FROM read_parquet('{tmp_path}/empty/*.parquet') ORDER BY 6"
+        ).fetchall()
+    assert [row[2:] for row in found] == [
+        (
+            b"k%d" % (number % 7),
+            None if number % 10 == 0 else b"%d" % number,
+            "orders",
+            FIRST_MS + number,
+            0,
+            [{"key": "n", "value": b"%d" % number}] if number % 3 == 0 else None,
+        )
+        for number in range(ROWS)
+    ]
+    expected = spark.read.format("holdfast").option("bootstrap", log.bootstrap).option("topic", "orders")
+    read = expected.option("through", "agent").load().select("partition", "offset").collect()
+    assert sorted(row[:2] for row in found) == sorted(map(tuple, read))
+
+
+def test_replicas_compared(spark: SparkSession, log: HoldfastProcess) -> None:
+    """Equal ones, for people and for programs; then a byte is flipped in a journal, and is named."""
+    equal = run("log", "diff", "orders", "--data", str(log.data))
+    assert (equal.code, equal.err) == (0, "")
+    assert equal.text.startswith(
+        "orders, 2 partitions on stores 1, 2: equal up to the last stable offsets 0:"
+    )
+    (summary,) = run("log", "diff", "orders", "--data", str(log.data), "--json").lines
+    assert (summary["kind"], summary["differences"]) == ("summary", 0)
+    assert [each["stores"] for each in summary["partitions"]] == [[1, 2], [2, 1]]
+    (journal,) = (log.data / "stores" / "2" / "journal").iterdir()
+    with journal.open("r+b") as file:
+        position = journal.read_bytes().index("grün".encode())
+        file.seek(position)
+        file.write(b"G")
+    try:
+        found = run("log", "diff", "web.clicks-1", "--data", str(log.data))
+        assert found.code == 1
+        damaged, lacking, verdict = found.text.splitlines()
+        assert f"store 2 is damaged: {journal} at byte " in damaged
+        assert "CRC" in damaged
+        assert lacking == (
+            "web.clicks-1:0: key 0xff00: last written at offset 0, but store 2 has nothing of it"
+        )
+        assert verdict == "web.clicks-1, 1 partition on stores 1, 2: 2 differences"
+        lines = run("log", "diff", "web.clicks-1", "--data", str(log.data), "--json").lines
+        assert [line["kind"] for line in lines] == ["damage", "difference", "summary"]
+        assert lines[1]["held"] == {"1": 0, "2": None}
+        line = refused("sql", "SELECT * FROM `web.clicks-1`", "--replica", "2", "-b", log.bootstrap, code=1)
+        assert "replica 2 is damaged" in line
+    finally:
+        with journal.open("r+b") as file:
+            file.seek(position)
+            file.write(b"g")
+
+
+def test_in_a_process_of_its_own(log: HoldfastProcess) -> None:
+    """A session is started and ended, in silence."""
+    query = "SELECT count(*) AS n FROM orders"
+    found = run_holdfast("sql", query, "--json", "--data", str(log.data), "--master", "local[1]")
+    assert (found.code, found.err, json.loads(found.out)) == (0, "", {"n": ROWS})
