@@ -9,6 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.keeper.gateway import Gateway
+from holdfast.keeper.round import Round
+from holdfast.keeper.runner import InProcessRunner
 from holdfast.records.arrow import decode
 from holdfast.records.crc import crc32c
 from holdfast.records.kernel import copy_selected
@@ -69,10 +72,7 @@ def test_what_was_dropped_by_right_is_no_difference(
     # Of the three, the first alone is visited.
     for store in (2, 3):
         engine.gateway.lease(store)
-    other = engine.gateway.__class__(engine._ask, holder="other")
-    from holdfast.keeper.round import Round
-    from holdfast.keeper.runner import InProcessRunner
-
+    other = Gateway(engine._ask, holder="other")
     Round(other, lambda size_bytes: InProcessRunner()).run()
     held = {store: [row[:2] for row in engine.read(key, store)] for store in (1, 2, 3)}
     assert (4, b"b") not in held[1]

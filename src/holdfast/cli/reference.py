@@ -21,7 +21,7 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 | 0 | good; also the end of `consume` and of `compaction status --watch` by ^C |
 | 1 | the answer is no: refused, not there, not reachable, or found what was looked for |
 | 2 | bad usage: an option, an argument or a line of input is wrong |
-| 3 | nobody to ask: no Holdfast is running there (`compaction status`) |
+| 3 | nobody to ask: no Holdfast is running there (`compaction status`), or not all can be examined (`log diff`) |
 | 130 | ended by ^C |
 | 141 | whoever read the output has left, as `head` does |
 
@@ -41,6 +41,8 @@ $ holdfast topic create users --config cleanup.policy=compact           # the ne
 $ holdfast produce users --key ann --null                               # a tombstone: ann is deleted
 $ holdfast topic lead orders:0 2                                        # node 2 leads the partition now
 $ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what would change
+$ holdfast sql 'SELECT string(key), max(offset) FROM orders GROUP BY key' # topics are tables
+$ holdfast log diff orders                                              # are all replicas equal?
 $ holdfast compaction status orders --watch                             # who holds cleanup back, and why
 $ holdfast txn hanging || holdfast txn list --state ongoing             # what holds readers back
 ```

@@ -5,8 +5,14 @@ from dataclasses import replace
 from uuid import UUID
 
 from holdfast.control.memory_state import PartitionRow, State
-from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds, Partition, check_extents_left
-from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
+from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds, Partition
+from holdfast.control.replicas import (
+    PartitionRemoval,
+    ReplicaManifest,
+    Segment,
+    StorePhase,
+    check_extents_left,
+)
 from holdfast.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from holdfast.store.replica_changes import HeldTo
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
-from holdfast.errors import OutcomeMissing, ReadingRefused
+from holdfast.errors import OutcomeMissing
 from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.producer import ProducerState
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
@@ -89,14 +89,6 @@ def is_hidden(extent: Extent) -> bool:
             " of which no outcome is known"
         )
     return extent.outcome is Outcome.ABORTED
-
-
-def check_extents_left(extents_left: int) -> None:
-    """ReadingRefused if a reading of whole logs has come to more extents than it may have."""
-    if extents_left < 0:
-        raise ReadingRefused(
-            "too much is not settled yet to be read at once: run `holdfast keeper run --once`"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

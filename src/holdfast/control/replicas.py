@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from holdfast.errors import ReadingRefused
 from holdfast.records.batch import NO_TIMESTAMP
 from holdfast.rules.grace import Coverage
 from holdfast.rules.removal import Cleaned, Removable
@@ -96,3 +97,11 @@ class PartitionRemoval:
     """Extents below may be gone: every replica that was a member then has settled them."""
     replicas: tuple[ReplicaManifest, ...]
     """The members: every replica whose store is not fenced, by store."""
+
+
+def check_extents_left(extents_left: int) -> None:
+    """ReadingRefused if a reading of whole logs has come to more extents than it may have."""
+    if extents_left < 0:
+        raise ReadingRefused(
+            "too much is not settled yet to be read at once: run `holdfast keeper run --once`"
+        )

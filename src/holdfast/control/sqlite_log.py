@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds, check_extents_left
+from holdfast.control.plane import EXTENTS_PER_PLAN_MAX, Extent, LogBounds
 from holdfast.control.replica_rules import KeptReplica
-from holdfast.control.replicas import Grant, Segment
+from holdfast.control.replicas import Grant, Segment, check_extents_left
 from holdfast.control.sqlite_replicas import IS_MEMBER
 from holdfast.control.sqlite_spans import SpanReader
 from holdfast.control.sqlite_transactions import FIRST_OPEN, OUTCOMES
