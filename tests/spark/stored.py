@@ -6,6 +6,7 @@ from holdfast.client.readings import ReadingWanted
 from holdfast.spark.held import HeldReading
 from holdfast.spark.options import parse_options
 from holdfast.spark.stored_plan import StoredRange, plan_stored
+from holdfast.spark.stored_rows import decode_stored
 from tests.keeper.engine import Engine, Row
 
 
@@ -23,8 +24,6 @@ def plan(held: HeldReading, topic: str = "t", **options: Any) -> list[StoredRang
 
 def read(held: HeldReading, topic: str = "t", **options: Any) -> list[Row]:
     """What the tasks read, one after the other."""
-    from holdfast.spark.stored_rows import decode_stored
-
     return [
         (row["offset"], row["key"], row["value"])
         for work in plan(held, topic, **options)

@@ -1,6 +1,7 @@
 """The stores' own files read by tasks: the log as of one moment, whatever becomes of it, and damage by name."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from holdfast.agent import readings
 from holdfast.agent.writes import DeleteTopic, MoveLogStart
 from holdfast.client.readings import ReadingNamed, ReadingWanted, load_reading, save_reading
 from holdfast.errors import ReadingOver, ReadingRefused, StoreFailed, UnknownTopicOrPartition, UsageError
+from holdfast.spark.stored_rows import decode_stored
 from tests.keeper.engine import Engine
 from tests.keeper.space import QUICK, Transaction, files, fill, rest, segments_on_disk, small_journals
 from tests.spark import stored
@@ -174,7 +176,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize(("position", "why"), [(-1, "byte 0"), (7, "CRC of|other offsets")])
+@pytest.mark.parametrize(("position", "why"), [(69, "byte 0"), (7, "other offsets"), (15, "the CRC of")])
 def test_damage_is_named(engine: Engine, position: int, why: str) -> None:
     """In a batch by its CRC, in what that leaves out by the segment's."""
     key = engine.create("t", cleanup_policy="delete")
@@ -184,7 +186,16 @@ def test_damage_is_named(engine: Engine, position: int, why: str) -> None:
     held = stored.take(engine, "t", store=1)
     (segment,) = held.reading.partitions[0].replicas[0].segments
     path = engine.data / "stores" / "1" / "segments" / segment.file
-    flip(path, position + 70 if position < 0 else position)
+    flip(path, position)
     with pytest.raises(StoreFailed, match=f"replica 1.*{path.name}.*({why})"):
         stored.read(held)
     assert stored.read(stored.take(engine, "t", store=2)) == engine.read(key, 2)
+
+
+def test_what_a_segment_covers_is_not_read_twice(engine: Engine) -> None:
+    """An extent may begin before the last segment ends, where that was taken over from a peer."""
+    key = engine.create("t", cleanup_policy="delete")
+    engine.append(key, (b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
+    (work,) = stored.plan(stored.take(engine, "t", store=1))
+    (table,) = decode_stored(replace(work, settled_to=2), ["offset"])
+    assert table["offset"].to_pylist() == [2]

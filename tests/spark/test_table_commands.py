@@ -1,6 +1,7 @@
 """`sql`, `topic export` and `log diff` as people run them, on one node and on its stores' files."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +14,20 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from holdfast.cli import spark_work
 from holdfast.cli.main import main
-from tests.cli.commands import Answer, run_holdfast
+from tests.cli.commands import Answer
 from tests.process import HoldfastProcess
 
 ROWS = 1000
 FIRST_MS = 1_700_000_000_000
+PROCESS_SECONDS_MAX = 110.0
+
+
+@pytest.fixture(autouse=True)
+def in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine lets a job last long enough for a line on how far it is."""
+    monkeypatch.setattr(spark_work, "LINE_SECONDS", 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +83,17 @@ def test_a_query_and_how_it_is_shown(spark: SparkSession, log: HoldfastProcess) 
     assert found.lines[0]["n"] == len(range(3, ROWS, 7))
     joined = "SELECT c.value, o.key FROM `web.clicks-1` c CROSS JOIN orders o WHERE o.value = '995' -- a pair"
     assert run("sql", joined, "--json", *where).lines == [{"value": "grün", "key": f"k{995 % 7}"}]
-    rows = run("sql", "SELECT key, value, timestamp, headers FROM `web.clicks-1`;", *where)
-    assert rows.text.splitlines()[0].split() == ["key", "value", "timestamp", "headers"]
-    assert rows.text.splitlines()[1].split()[:2] == ["0xff00", "grün"]
-    (plain,) = run("sql", "SELECT key, headers FROM `web.clicks-1`", "--json", *where).lines
-    assert plain == {"key": {"base64": "/wA="}, "headers": None}
+    clicks = "SELECT key, value, array(struct(key, date '2026-01-31' AS d)) AS a FROM `web.clicks-1`;"
+    titles, row = run("sql", clicks, *where).text.splitlines()
+    assert titles.split() == ["key", "value", "a"]
+    assert row.split()[:2] == ["0xff00", "grün"]
+    assert row.endswith('[{"key": {"base64": "/wA="}, "d": "2026-01-31"}]')
     assert run("sql", "SELECT 1 + 1 AS two", "--json", *where).lines == [{"two": 2}]
 
 
-@pytest.mark.parametrize("way", [["--replica", "1"], ["--replica", "2"], ["--through", "agent"]])
+@pytest.mark.parametrize("way", [["--replica", "2"], ["--through", "agent"]])
 def test_the_same_by_every_way(spark: SparkSession, log: HoldfastProcess, way: list[str]) -> None:
-    """Each replica's files, and through an agent."""
+    """A replica's files, and through an agent."""
     query = "SELECT partition, count(*) AS n, max(offset) AS m FROM orders GROUP BY 1 ORDER BY 1"
     found = run("sql", query, "--json", "-b", log.bootstrap, *way).lines
     assert sum(row["n"] for row in found) == ROWS
@@ -95,8 +104,6 @@ def test_a_limit(spark: SparkSession, log: HoldfastProcess) -> None:
     """What is left out is said."""
     some = run("sql", "SELECT offset FROM orders", "--limit", "3", "--data", str(log.data), "--json")
     assert (len(some.lines), some.err) == (3, "only the first 3 rows are shown: --limit 0 shows all\n")
-    exact = run("sql", "SELECT offset FROM orders LIMIT 3", "--limit", "3", "--data", str(log.data))
-    assert exact.err == ""
     everything = run("sql", "SELECT offset FROM orders", "--limit", "0", "--data", str(log.data), "--json")
     assert len(everything.lines) == ROWS
 
@@ -156,9 +163,6 @@ def test_replicas_compared(spark: SparkSession, log: HoldfastProcess) -> None:
     assert equal.text.startswith(
         "orders, 2 partitions on stores 1, 2: equal up to the last stable offsets 0:"
     )
-    (summary,) = run("log", "diff", "orders", "--data", str(log.data), "--json").lines
-    assert (summary["kind"], summary["differences"]) == ("summary", 0)
-    assert [each["stores"] for each in summary["partitions"]] == [[1, 2], [2, 1]]
     (journal,) = (log.data / "stores" / "2" / "journal").iterdir()
     with journal.open("r+b") as file:
         position = journal.read_bytes().index("grün".encode())
@@ -177,6 +181,7 @@ def test_replicas_compared(spark: SparkSession, log: HoldfastProcess) -> None:
         lines = run("log", "diff", "web.clicks-1", "--data", str(log.data), "--json").lines
         assert [line["kind"] for line in lines] == ["damage", "difference", "summary"]
         assert lines[1]["held"] == {"1": 0, "2": None}
+        assert lines[2]["partitions"][0]["last_stable"] == 1
         line = refused("sql", "SELECT * FROM `web.clicks-1`", "--replica", "2", "-b", log.bootstrap, code=1)
         assert "replica 2 is damaged" in line
     finally:
@@ -188,5 +193,11 @@ def test_replicas_compared(spark: SparkSession, log: HoldfastProcess) -> None:
 def test_in_a_process_of_its_own(log: HoldfastProcess) -> None:
     """A session is started and ended, in silence."""
     query = "SELECT count(*) AS n FROM orders"
-    found = run_holdfast("sql", query, "--json", "--data", str(log.data), "--master", "local[1]")
-    assert (found.code, found.err, json.loads(found.out)) == (0, "", {"n": ROWS})
+    words = ["sql", query, "--json", "--data", str(log.data), "--master", "local[1]"]
+    found = subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        capture_output=True,
+        timeout=PROCESS_SECONDS_MAX,
+        check=False,
+    )
+    assert (found.returncode, found.stderr, json.loads(found.stdout)) == (0, b"", {"n": ROWS})

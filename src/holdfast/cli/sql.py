@@ -48,8 +48,11 @@ def sql(query: str, limit: int, as_json: bool, master: str, **where: Any) -> Non
     with spark_work("holdfast sql", master) as work:
         with work.doing("reading the query"):
             topics = find_topics(work.session, query)
-        with work.doing("asking"), take_snapshot(work.session, topics, options) as snapshot:
-            frame = run(work.session, query, topics, snapshot)
+        with (
+            work.doing("asking"),
+            take_snapshot(work.session, topics, options) as snapshot,
+            run(work.session, query, topics, snapshot) as frame,
+        ):
             rows = frame.limit(limit + 1).collect() if limit else frame.collect()
     shown = rows[:limit] if limit else rows
     _print(frame.columns, shown, as_json)

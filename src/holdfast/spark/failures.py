@@ -6,10 +6,12 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
 
 from holdfast import errors
 from holdfast.errors import HoldfastError, QueryFailed, UsageError
 
+_CONTEXT_LOGGER = "SQLQueryContextLogger"
 _OURS = re.compile(r"^(?:.*\s)?holdfast\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^\[[A-Z_0-9.]+\] ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -18,10 +20,15 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
     """Raises what Spark throws in here as one of our own errors."""
+    # PySpark logs every error of analysis besides, with the stack of the JVM.
+    logger = PySparkLogger.getLogger(_CONTEXT_LOGGER)
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     except (PySparkException, Py4JJavaError) as failure:
         raise explain(failure) from failure
+    finally:
+        logger.disabled = was_disabled
 
 
 def explain(failure: PySparkException | Py4JJavaError) -> HoldfastError:

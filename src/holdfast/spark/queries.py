@@ -1,7 +1,8 @@
 """SQL over topics: which topics a query names, and the query with each of them as a view of its name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -31,21 +32,29 @@ def find_topics(session: SparkSession, text: str) -> list[str]:
             session.createDataFrame([], SCHEMA).createOrReplaceTempView(quote(unknown))
             topics.append(unknown)
     finally:
-        for topic in topics:
-            session.catalog.dropTempView(topic)
+        _drop_views(session, topics)
     raise UsageError(f"the query names more than {TOPICS_MAX} topics")
 
 
-def run(session: SparkSession, text: str, topics: Sequence[str], snapshot: Snapshot) -> DataFrame:
-    """The query over the snapshot; nothing is read before somebody asks for rows."""
-    for topic in topics:
-        snapshot.frame(topic).createOrReplaceTempView(quote(topic))
-    return session.sql(text)
+@contextmanager
+def run(session: SparkSession, text: str, topics: Sequence[str], snapshot: Snapshot) -> Iterator[DataFrame]:
+    """The query over the snapshot; nothing is read before somebody asks for rows, which has to be in the block."""
+    try:
+        for topic in topics:
+            snapshot.frame(topic).createOrReplaceTempView(quote(topic))
+        yield session.sql(text)
+    finally:
+        _drop_views(session, topics)
 
 
 def quote(name: str) -> str:
     """As an identifier in SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _drop_views(session: SparkSession, topics: Sequence[str]) -> None:
+    for topic in topics:
+        session.sql(f"DROP VIEW IF EXISTS {quote(topic)}")
 
 
 def _find_unknown(session: SparkSession, text: str) -> str | None:
