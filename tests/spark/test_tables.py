@@ -31,8 +31,6 @@ round_seconds = 0.5
 idle_seconds = 30
 settle_ms_max = 0
 collect_seconds = 0.0
-collect_bytes_min = 4096
-snapshot_seconds = 0.5
 """
 """Something is always due, and what nobody needs goes at once."""
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from holdfast.errors import ReadingOver, ReadingRefused
 
-PINS_MAX = 1000
+PINS_MAX = 10_000
 """Promises at the same time."""
 
 
