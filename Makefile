@@ -8,7 +8,7 @@ KAFKA ?= 4.2.0
 EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test soak test-kafka kafka compat demo bench bench-log bench-txn bench-upkeep bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
+.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEE
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py
 
+test-cluster: setup ## rounds, reads and the demo on a Spark master with two workers (needs a Java of the system)
+	$(BIN)/pytest -q --cluster tests/cluster
+
 compat: setup ## kafka-python's own integration tests and kcat against Holdfast
 	$(BIN)/python -W ignore -m compat.kafka_python
 	$(BIN)/python -m compat.kcat
@@ -53,7 +56,7 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-log bench-txn bench-upkeep bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-txn bench-upkeep bench-compact bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
 
 bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
 	$(BIN)/python -m bench.log
@@ -63,6 +66,9 @@ bench-txn: setup ## transactions beside dual publish, near and far, of 2 to 1000
 
 bench-upkeep: setup ## what producers feel of a large compaction
 	$(BIN)/python -m bench.upkeep
+
+bench-compact: setup ## rounds of compaction beside the kernel alone and DuckDB, and what coordination costs
+	$(BIN)/python -m bench.compact
 
 bench-kafka: setup kafka ## the same clients against Apache Kafka, durable and as it comes
 	KAFKA=$(KAFKA) $(BIN)/python -m bench.kafka_peer

@@ -2,9 +2,11 @@
 
 Then the story that Holdfast is for (`examples/outage.py`): a key is deleted while one of three replicas is away.
 
-Run it with `make demo`. It needs no installed Kafka and no installed Java, and leaves nothing behind.
+Run it with `make demo`. It needs no installed Kafka and no installed Java, and leaves nothing behind. With
+`python -m examples.demo --master spark://HOST:PORT` its Spark is a cluster's.
 """
 
+import argparse
 import json
 import logging
 import random
@@ -26,6 +28,7 @@ from rich.table import Table
 
 from examples import outage
 from examples.server import ExampleError, expect, holdfast
+from holdfast.spark.master import MASTER_DEFAULT
 from holdfast.spark.session import spark_session
 
 TOPIC: Final = "accounts"
@@ -130,7 +133,7 @@ def show(accounts: DataFrame) -> None:
     console.print(table)
 
 
-def run() -> None:
+def run(master: str) -> None:
     """The whole way, step by step."""
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory,
@@ -142,7 +145,7 @@ def run() -> None:
         with step("read them with a Kafka consumer"):
             consumed = consume(address)
         with step("start Spark"):
-            spark = spark_session("holdfast demo", config=SHORT_LIVED)
+            spark = spark_session("holdfast demo", master=master, config=SHORT_LIVED)
         with step('read them with spark.read.format("holdfast")'):
             topic = spark.read.format("holdfast").option("bootstrap", address).option("topic", TOPIC).load()
             count = topic.count()
@@ -165,9 +168,12 @@ def main() -> int:
     """Exit code 0 if all went well, 1 if a step failed, 130 if interrupted."""
     signal.signal(signal.SIGTERM, stop_on_sigterm)
     logging.disable()  # py4j logs a traceback for every call that an interrupt cuts short
+    options = argparse.ArgumentParser(description="Holdfast from end to end.")
+    options.add_argument("--master", default=MASTER_DEFAULT, help="where Spark runs (default: %(default)s)")
+    master = options.parse_args().master
     begun = time.monotonic()
     try:
-        run()
+        run(master)
         console.print("\n[bold]A delete while a replica is away[/]")
         outage.run()
     except KeyboardInterrupt:

@@ -41,11 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kafka", metavar="VERSION", help="run client tests against this Apache Kafka, and tests/kafka too"
     )
+    parser.addoption(
+        "--cluster", action="store_true", help="run tests/cluster, which needs a Java of the system"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """tests/kafka needs a JVM: it is there for those who ask."""
-    return True if collection_path.name == "kafka" and config.getoption("kafka") is None else None
+    """tests/kafka and tests/cluster need a JVM: they are there for those who ask."""
+    wanted = {"kafka": config.getoption("kafka") is not None, "cluster": config.getoption("cluster")}
+    return None if wanted.get(collection_path.name, True) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:

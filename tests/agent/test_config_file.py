@@ -30,6 +30,8 @@ def test_settings_are_taken(tmp_path: Path) -> None:
     assert (settings.nodes, settings.default_partitions, settings.stop_seconds_max) == (3, 4, 1)
     assert settings.groups.members_max == 5
     assert load(tmp_path, "store_seconds_max = 0.5").store_seconds_max == 0.5
+    cluster = load(tmp_path, '[keeper]\nspark_master = "spark://host:7077"')
+    assert cluster.keeper.spark_master == "spark://host:7077"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,8 @@ def test_settings_are_taken(tmp_path: Path) -> None:
         ('stop_seconds_max = "x"', "stop_seconds_max takes a number"),
         ("groups = 1", r"\[groups\] is a table"),
         ("[groups]\nsize = 1", "unknown setting 'size'"),
+        ("[keeper]\nspark_master = 1", "spark_master takes a word in quotes, not 1"),
+        ("[keeper]\nspark_master = ''", "spark_master takes a word in quotes, not ''"),
         ("= 1", "is not TOML"),
     ],
 )

@@ -42,7 +42,7 @@ def test_daemon_forks_without_threads() -> None:
     program = (
         "import sys, threading, pathlib\n"
         "import holdfast.spark.daemon as daemon\n"
-        "daemon.warm()\n"
+        "daemon.load_kernels()\n"
         "assert not {'pyarrow', 'pandas'} & set(sys.modules), 'heavy imports'\n"
         "assert len(list(pathlib.Path('/proc/self/task').iterdir())) == 1, 'threads'\n"
     )

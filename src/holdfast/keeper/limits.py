@@ -19,6 +19,8 @@ class KeeperLimits:
     """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
     split_bytes_min: int = 512 * 1024 * 1024
     """A replica with less to rewrite is one Spark task; of more, several share the keys, then the offsets."""
+    spark_master: str = "local[*]"
+    """Where the others run: a Spark master, or sc://HOST:PORT for Spark Connect. Executors must reach the stores."""
     collect_seconds: float = 60.0
     """How long files stay that nobody needs any more: readers may have planned to read them."""
     collect_bytes_min: int = 16 * 1024 * 1024

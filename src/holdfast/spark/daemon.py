@@ -4,10 +4,19 @@ Spark starts it by name (`spark.python.daemon.module`). Only numpy, numba and th
 here: pyarrow and pandas start threads, and a process with threads must not fork.
 """
 
+from contextlib import suppress
+
 from pyspark.daemon import manager
 
-from holdfast.records.warm import warm
+
+def load_kernels() -> None:
+    """Where something is missing, the first task that needs it says so in its own words; a dead daemon could not."""
+    with suppress(ImportError):
+        from holdfast.records.warm import warm  # noqa: PLC0415
+
+        warm()
+
 
 if __name__ == "__main__":
-    warm()
+    load_kernels()
     manager()

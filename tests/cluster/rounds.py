@@ -1,0 +1,83 @@
+"""A log that is large enough to meet a round of the keeper in the middle, and whoever is at work on it."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from holdfast.agent.partition_key import PartitionKey
+from holdfast.keeper.limits import KeeperLimits
+from holdfast.keeper.round import Round
+from holdfast.spark.rewrites import SparkRunner
+from tests.cluster.standalone import SparkCluster, descendants
+from tests.keeper.engine import Engine
+
+SEED = 11
+BATCHES = 40
+BATCH_RECORDS = 500
+VALUE_BYTES = 1_000
+KEYS = 15_000
+STORES = (1, 2, 3)
+LIMITS = KeeperLimits(settle_ms_max=0, segment_bytes_max=1 << 20, collect_seconds=0.0)
+"""Many small segments: each takes a sync, so that a rewrite takes its time, and leaves files behind when it dies."""
+
+Table = dict[bytes | None, bytes]
+
+
+def fill(engine: Engine, key: PartitionKey) -> Table:
+    """Write most keys more than once, and delete some; what must be left of it in the end."""
+    chance = random.Random(SEED)
+    newest: dict[bytes | None, bytes | None] = {}
+    for _ in range(BATCHES):
+        records = [
+            (
+                b"key-%06d" % chance.randrange(KEYS),
+                chance.randbytes(VALUE_BYTES) if chance.random() > 0.05 else None,
+            )
+            for _ in range(BATCH_RECORDS)
+        ]
+        engine.append(key, *records)
+        newest.update(records)
+    return {name: value for name, value in newest.items() if value is not None}
+
+
+def make_round(engine: Engine, spark: SparkSession) -> Round:
+    """A round whose rewrites run on the cluster, however small they are."""
+    return Round(engine.gateway, lambda size_bytes: SparkRunner(spark))
+
+
+def find_writer(cluster: SparkCluster, data: Path) -> tuple[int, int] | None:
+    """(executor, its Python worker) of one that is writing a segment below `data` right now."""
+    for executor in cluster.executors():
+        for pid in descendants(executor):
+            if any(data in path.parents and "segments" in path.parts for path in open_files(pid)):
+                return executor, pid
+    return None
+
+
+def open_files(pid: int) -> Iterator[Path]:
+    """What a process has open."""
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            yield descriptor.readlink()
+    except OSError:
+        return
+
+
+def segments_on_disk(data: Path) -> set[str]:
+    """The files of all stores, named as the control plane names them."""
+    return {
+        f"{store}:{path.relative_to(data / 'stores' / str(store) / 'segments')}"
+        for store in STORES
+        for path in (data / "stores" / str(store) / "segments").rglob("*.log")
+    }
+
+
+def segments_published(engine: Engine, key: PartitionKey) -> set[str]:
+    """Those that the control plane names."""
+    return {
+        f"{store}:{segment.file}"
+        for store in STORES
+        for segment in engine.cluster.plane.find_segments(*key, store)
+    }
