@@ -11,8 +11,17 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 def resident_mb(pid: int) -> float:
     """Resident memory."""
+    return _status_mb(pid, "VmRSS:")
+
+
+def peak_resident_mb(pid: int) -> float:
+    """The most that it was; unlike getrusage's, not what its parent had when it was started."""
+    return _status_mb(pid, "VmHWM:")
+
+
+def _status_mb(pid: int, field: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(field):
             return int(line.split()[1]) / 1024
     raise ProcessLookupError(pid)
 

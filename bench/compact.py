@@ -1,0 +1,245 @@
+"""Rounds of compaction: `make bench-compact`.
+
+A warm round of the keeper on `local[2]`, all of it, from asking what is due to the last file given back, beside the
+kernel alone (read, index, copy, write in this process) and beside DuckDB, which keeps the newest row of each key of
+the same records in Parquet. Then what coordination costs: its share of a round, messages, and what is held back for
+a replica that is away. COMPACT_SCALE=0.01 makes everything smaller, to try it.
+"""
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench import compact_plot
+from bench.load.batches import LZ4, PLAIN, VARIABLE, Form
+from bench.load.compaction import Measured, fill, list_items, run_round, served
+from bench.load.coordination import held_by_absence, messages_per_round
+from bench.load.duck import PLANS, Deduped, dedupe, write_parquet
+from bench.load.kernel_alone import compact_alone
+from bench.load.process import begin
+from bench.load.process_tree import peak_below
+from bench.report import FIGURES, Figure, publish
+from holdfast.keeper.work import WorkItem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCALE: Final = float(os.environ.get("COMPACT_SCALE", "1"))
+KEYS: Final = max(1_000, int(2_000_000 * SCALE))
+THREADS: Final = 2
+KERNEL_RATIO_MIN: Final = 0.75
+DUCKDB_RATIO_MIN: Final = 3.0
+SHARE_MAX: Final = 0.01
+REPLICATION: Final = (3, 5, 7)
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A log, and how often it is made and compacted."""
+
+    form: Form
+    millions: int
+    partitions: int
+    rounds: int
+    duckdb: bool = False
+
+    @property
+    def records(self) -> int:
+        return int(self.millions * 1_000_000 * SCALE)
+
+    @property
+    def has_goals(self) -> bool:
+        """The other forms are told of only."""
+        return self.form is PLAIN
+
+    def __str__(self) -> str:
+        partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
+        return f"{self.millions} M records, {self.form.name}, {partitions}"
+
+
+CASES: Final = (
+    Case(form=PLAIN, millions=10, partitions=1, rounds=3, duckdb=True),
+    Case(form=PLAIN, millions=25, partitions=1, rounds=2, duckdb=True),
+    Case(form=PLAIN, millions=10, partitions=8, rounds=3),
+    Case(form=PLAIN, millions=25, partitions=8, rounds=1),
+    Case(form=LZ4, millions=10, partitions=1, rounds=2),
+    Case(form=LZ4, millions=25, partitions=1, rounds=1),
+    Case(form=VARIABLE, millions=10, partitions=1, rounds=2),
+    Case(form=VARIABLE, millions=25, partitions=1, rounds=1),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one making and compacting of a log gave."""
+
+    kernel_seconds: float
+    round: Measured
+    peak_mb: float
+    duckdb: Deduped | None
+
+
+def main() -> int:
+    """Every case, then coordination."""
+    begin()
+    begun = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - begun:5.0f} s  {what}", file=sys.stderr, flush=True)
+
+    (Path(__file__).parents[1] / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parents[1] / "build") as name:
+        from holdfast.spark.session import spark_session
+
+        spark = spark_session("bench", master=f"local[{THREADS}]", config={"spark.driver.memory": "1g"})
+        tell("Spark is there; a small round to warm it up")
+        _run_turn(spark, Case(form=PLAIN, millions=1, partitions=2, rounds=1), Path(name, "warm"))
+        figures: list[Figure] = []
+        points: compact_plot.Points = {}
+        for case in CASES:
+            figures += _run_case(spark, case, Path(name, "case"), points, tell)
+        figures += _measure_coordination(spark, Path(name, "coordination"), tell)
+        spark.stop()
+    plot = compact_plot.draw(FIGURES / "compact.svg", points)
+    tell(f"done; {plot}")
+    return publish("compact", figures)
+
+
+def _run_case(
+    spark: "SparkSession", case: Case, directory: Path, points: compact_plot.Points, tell: Tell
+) -> list[Figure]:
+    turns = []
+    for number in range(case.rounds):
+        beside_duckdb = case.duckdb and number == case.rounds - 1
+        tell(f"{case}: turn {number + 1} of {case.rounds}{', and DuckDB' if beside_duckdb else ''}")
+        turns.append(_run_turn(spark, case, directory, beside_duckdb=beside_duckdb))
+    found = turns[-1].duckdb
+    rate = statistics.median(case.records / turn.round.seconds for turn in turns) / 1e6
+    kernel = statistics.median(case.records / turn.kernel_seconds for turn in turns) / 1e6
+    figures = [
+        Figure(
+            name=f"{case}: round ÷ kernel alone",
+            value=round(rate, 2),
+            unit="M records/s",
+            baseline=round(kernel, 2),
+            ratio=round(statistics.median(turn.kernel_seconds / turn.round.seconds for turn in turns), 2),
+            goal=KERNEL_RATIO_MIN if case.has_goals else None,
+        ),
+        Figure(
+            name=f"{case}: peak memory of Spark's JVM and workers",
+            value=round(max(turn.peak_mb for turn in turns)),
+            unit="MB",
+        ),
+        _share_figure(case, turns),
+    ]
+    points[str(case)] = {"kernel alone": kernel, "round": rate}
+    if found is not None:
+        duckdb = case.records / found.seconds / 1e6
+        points[str(case)]["DuckDB"] = duckdb
+        figures += [
+            Figure(
+                name=f"{case}: round ÷ DuckDB ({found.plan})",
+                value=round(rate, 2),
+                unit="M records/s",
+                baseline=round(duckdb, 2),
+                ratio=round(rate / duckdb, 2),
+                goal=DUCKDB_RATIO_MIN,
+            ),
+            Figure(name=f"{case}: peak memory of DuckDB", value=round(found.peak_mb), unit="MB"),
+        ]
+    return figures
+
+
+def _share_figure(case: Case, turns: list[Turn]) -> Figure:
+    shares = [turn.round.talk.coordination_seconds / turn.round.seconds for turn in turns]
+    asking = [sum(turn.round.talk.seconds.values()) / turn.round.seconds for turn in turns]
+    share = statistics.median(shares)
+    return Figure(
+        name=f"{case}: leases and publication, share of the round (all questions: {statistics.median(asking):.1%})",
+        value=round(100 * share, 3),
+        unit="%",
+        ratio=round(SHARE_MAX / share, 2),
+        goal=1.0 if case.has_goals else None,
+    )
+
+
+def _run_turn(spark: "SparkSession", case: Case, directory: Path, *, beside_duckdb: bool = False) -> Turn:
+    """Make the log, go through it with the kernel alone, then with a round; both find it in the page cache."""
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "alone").mkdir(parents=True)
+    data = directory / "data"
+    fill(data, case.form, records=case.records, keys=KEYS, partitions=case.partitions)
+    with served(data) as log:
+        os.sync()
+        items = list_items(log)
+        begun = time.perf_counter()
+        kept = compact_alone(items, directory / "alone", threads=THREADS)
+        kernel_seconds = time.perf_counter() - begun
+        shutil.rmtree(directory / "alone")
+        os.sync()
+        with peak_below(os.getpid(), except_for=log.pid) as peak:
+            measured = run_round(log.ask, spark, scale=SCALE)
+        assert measured.report.rewrites == case.partitions, measured.report
+        left = log.count_records()
+        assert left == kept, f"the round has left {left} records, the kernel alone {kept}"
+        # The journals are there until their grace is over: what DuckDB gets is what was compacted.
+        duckdb = _run_duckdb(items, directory, kept) if beside_duckdb else None
+    shutil.rmtree(directory)
+    return Turn(kernel_seconds=kernel_seconds, round=measured, peak_mb=peak.mb, duckdb=duckdb)
+
+
+def _run_duckdb(items: Sequence[WorkItem], directory: Path, kept: int) -> Deduped:
+    """The best of its plans; after the smallest case only the one that was best there."""
+    source, target = directory / "source.parquet", directory / "target.parquet"
+    write_parquet(items, source)
+    found = min(
+        (dedupe(source, target, plan) for plan in _best_plan or list(PLANS)), key=lambda each: each.seconds
+    )
+    assert found.rows == kept, f"DuckDB has left {found.rows} rows, the kernel {kept} records"
+    _best_plan[:] = [found.plan]
+    return found
+
+
+_best_plan: list[str] = []
+
+
+def _measure_coordination(spark: "SparkSession", directory: Path, tell: Tell) -> list[Figure]:
+    figures = []
+    for replicas in REPLICATION:
+        tell(f"coordination of {replicas} replicas")
+        measured = messages_per_round(spark, directory / str(replicas), replicas=replicas, scale=SCALE)
+        spoken = measured.talk.messages
+        coordination = sum(
+            count for question, count in spoken.items() if question in ("lease", "publish", "release")
+        )
+        figures.append(
+            Figure(
+                name=f"{replicas} replicas: messages in a round ({coordination} of them leases and publications)",
+                value=sum(spoken.values()),
+                unit="messages",
+            )
+        )
+        share = measured.talk.coordination_seconds / measured.seconds
+        figures.append(
+            Figure(
+                name=f"{replicas} replicas, 1 M records: leases and publications, share of the round",
+                value=round(100 * share, 3),
+                unit="%",
+                ratio=round(SHARE_MAX / share, 2),
+            )
+        )
+    tell("what is held for a replica that is away")
+    return figures + held_by_absence(directory / "absence", scale=SCALE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What coordination costs: messages of a round, and what is kept for a replica that is away."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.load.batches import PLAIN, TOMBSTONES, make_batches
+from bench.load.compaction import Measured, append, fill, run_round, served
+from bench.report import Figure
+from holdfast.keeper.limits import KeeperLimits
+from tests.keeper.engine import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORDS: Final = 1_000_000
+ABSENCE_RECORDS: Final = 400_000
+RECORDS_PER_SECOND: Final = 1_000
+"""The write rate that what was measured is scaled to."""
+ROUNDS: Final = 4
+"""A round cleans, the next one may drop tombstones, another gives their space back; one more, to be at rest."""
+DIFFERENT: Final = 1 << 40
+"""So many keys that none comes twice: every delete has to be kept, and nothing replaces it."""
+LIMITS: Final = KeeperLimits(settle_ms_max=0, collect_seconds=0.0, collect_bytes_min=0, snapshot_seconds=0.0)
+THERE: Final = (1, 2)
+
+
+def messages_per_round(spark: "SparkSession", directory: Path, *, replicas: int, scale: float) -> Measured:
+    """One partition on so many stores, compacted by a round over all of them."""
+    records = max(10_000, int(RECORDS * scale))
+    data = directory / "data"
+    fill(data, PLAIN, records=records, keys=records // 5, nodes=replicas)
+    with served(data) as log:
+        measured = run_round(log.ask, spark, scale=scale)
+    assert measured.report.rewrites == replicas, measured.report
+    shutil.rmtree(directory)
+    return measured
+
+
+def held_by_absence(directory: Path, *, scale: float) -> list[Figure]:
+    """The same writes and rounds with a third replica there and away: what the others hold more because of it."""
+    records = max(20_000, int(ABSENCE_RECORDS * scale))
+    there = _bytes_held(directory / "there", records, is_away=False)
+    away = _bytes_held(directory / "away", records, is_away=True)
+    per_hour = RECORDS_PER_SECOND * 3600 / records
+    told = f"a replica away for an hour, {RECORDS_PER_SECOND} records/s, {TOMBSTONES:.0%} deletes"
+    return [
+        Figure(
+            name=f"{told}: held on each store that is there",
+            value=_mb(away[0] - there[0], per_hour),
+            unit="MB",
+        ),
+        Figure(name=f"{told}: held in the control plane", value=_mb(away[1] - there[1], per_hour), unit="MB"),
+        Figure(
+            name=f"{told}: of what was written",
+            value=round(100 * (away[0] - there[0]) / away[2], 2),
+            unit="%",
+        ),
+    ]
+
+
+def _mb(held_bytes: int, factor: float) -> float:
+    return round(held_bytes * factor / 1e6, 1)
+
+
+def _bytes_held(directory: Path, records: int, *, is_away: bool) -> tuple[int, int, int]:
+    """Bytes on a store that is there, of the control plane, and written, when the keeper has no more to do."""
+    engine = Engine(directory / "data", nodes=3, limits=LIMITS)
+    try:
+        key = engine.create("t", delete_retention_ms="0")
+        written = 0
+
+        def write() -> None:
+            nonlocal written
+            batches = list(make_batches(PLAIN, records=records, keys=DIFFERENT))
+            written = sum(map(len, batches))
+            append(engine, ((key, batch) for batch in batches))
+            for _ in range(ROUNDS):
+                engine.round()
+
+        if is_away:
+            with engine.away(3):
+                write()
+        else:
+            write()
+        stores = [_size_bytes(engine.data / "stores" / str(store)) for store in THERE]
+        control = sum(path.stat().st_size for path in engine.data.glob("control.db*"))
+    finally:
+        engine.end()
+    shutil.rmtree(directory)
+    return sum(stores) // len(stores), control, written
+
+
+def _size_bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
