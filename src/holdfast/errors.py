@@ -18,6 +18,7 @@
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
+    ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
@@ -181,6 +182,10 @@ class NobodyToAsk(ConnectionFailed):
 
 class AdminRefused(HoldfastError):
     """The admin service understood what it was asked for, and will not or cannot do it."""
+
+
+class WriteRefused(HoldfastError):
+    """A task may not write, or a micro-batch may not be committed: it would lose rows or have some twice."""
 
 
 class JavaUnavailable(HoldfastError):
