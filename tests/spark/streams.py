@@ -26,10 +26,12 @@ ROWS_PER_FILE = 60
 SILENCE_S_MAX = 30.0
 
 
-def make_topic(bootstrap: str, topic: str, *, partitions: int = 3) -> None:
+def make_topic(
+    bootstrap: str, topic: str, *, partitions: int = 3, configs: dict[str, str] | None = None
+) -> None:
     """A new topic."""
     with Cluster(bootstrap) as cluster:
-        create_topic(cluster, topic, partitions=partitions)
+        create_topic(cluster, topic, partitions=partitions, configs=configs)
 
 
 def write_files(directory: Path, files: int, *, first: int = 0) -> None:
