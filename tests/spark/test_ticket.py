@@ -1,4 +1,4 @@
-"""The transaction of a micro-batch without Spark around it: every guard, by the copies of tasks that it is there for."""
+"""A micro-batch's transaction without Spark around it: every guard, by the copies of tasks that it is there for."""
 
 import itertools
 import time
