@@ -1,4 +1,4 @@
-"""A Spark driver of its own, to be killed; its arguments are BOOTSTRAP TOPIC FILES CHECKPOINT FORM STEP NTH."""
+"""A Spark driver of its own, to be killed; its arguments are BOOTSTRAP TOPIC DIRECTORY FORM STEP NTH."""
 
 import os
 import sys
@@ -6,19 +6,18 @@ from pathlib import Path
 
 from holdfast.spark.session import spark_session
 from holdfast.spark.steps import Step
-from tests.spark.conftest import SHORT_LIVED
-from tests.spark.streams import FORMS, KillAt, read_files
+from tests.spark.streams import FORMS, SHORT_LIVED, KillAt, read_files
 
 
 def main() -> int:
-    """Copies the files, unless it is killed."""
-    bootstrap, topic, files, checkpoint, form, step, nth = sys.argv[1:]
+    """Copies the files, unless it is killed together with its JVM."""
+    bootstrap, topic, name, form, step, nth = sys.argv[1:]
+    directory = Path(name)
     spark = spark_session("driver", master="local[2]", config=SHORT_LIVED)
     java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-    counter = Path(checkpoint).with_suffix(".steps")
-    hook = KillAt(step=Step[step], nth=int(nth), counter=counter, pids=(java, os.getpid()))
-    query = FORMS[form](read_files(spark, Path(files)), bootstrap, topic, Path(checkpoint), hook)
-    query.awaitTermination()
+    hook = KillAt(step=Step[step], nth=int(nth), counter=directory / "steps", pids=(java, os.getpid()))
+    frame = read_files(spark, directory / "in")
+    FORMS[form](frame, bootstrap, topic, directory / "checkpoint", hook).awaitTermination()
     return 0
 
 

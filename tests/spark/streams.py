@@ -22,6 +22,9 @@ from holdfast.spark.steps import OnStep, Step, ignore
 from holdfast.spark.write_options import Delivery
 from holdfast.spark.writer import ExactStreamWriter
 
+# Half the processor time of a JVM that lives for a minute goes into optimising compilation.
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
 ROWS_PER_FILE = 60
 SILENCE_S_MAX = 30.0
 
@@ -79,6 +82,12 @@ def start_format(
     writer = placed.writeStream.format("hooked").option("bootstrap", bootstrap).option("topic", topic)
     writer = writer.option("hook", pickle.dumps(on_step).hex()).option("checkpointLocation", str(checkpoint))
     return writer.trigger(availableNow=True).start()
+
+
+def start_plain_format(frame: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> StreamingQuery:
+    """Without the shuffle that it needs where a frame has several tasks."""
+    writer = frame.writeStream.format("holdfast").option("bootstrap", bootstrap).option("topic", topic)
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
 
 class HookedDataSource(HoldfastDataSource):

@@ -33,7 +33,8 @@ def produce(bootstrap: str, topic: str, first: int, end: int, *, transaction: st
 
 def stream(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
     reader = spark.readStream.format("holdfast").option("bootstrap", bootstrap)
-    return reader.options(**({"startingOffsets": "earliest"} | options)).load()
+    default = {} if "startingTimestamp" in options else {"startingOffsets": "earliest"}
+    return reader.options(**default, **options).load()
 
 
 def collect(frame: DataFrame, directory: Path) -> tuple[list[int], StreamingQuery]:

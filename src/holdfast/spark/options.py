@@ -37,6 +37,7 @@ KNOWN: Final = (
     "maxRecordsPerPartition",
 )
 STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "group")
+_STREAM_ONLY: Final = {name.lower() for name in STREAM_ONLY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,8 @@ def parse_stream_options(options: Mapping[str, str]) -> ReadOptions:
 
 def schema_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of a read; Spark asks for them before it says whether it is for a batch or a stream."""
+    if any(ALIASES.get(name.lower(), name).lower() in _STREAM_ONLY for name in options):
+        return parse_stream_options(options).columns
     try:
         return parse_options(options).columns
     except UsageError as for_batches:
@@ -128,7 +131,7 @@ def _by_name(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]
     for written, value in options.items():
         name = spelled.get(written.lower())
         if name is None:
-            if written.lower() in map(str.lower, STREAM_ONLY):
+            if written.lower() in _STREAM_ONLY:
                 raise UsageError(f"option {written} is for streams")
             raise UsageError(
                 f"option {written} is not known to format holdfast; "
