@@ -89,12 +89,11 @@ def test_batches_by_time_and_pattern(spark: SparkSession, holdfast: str) -> None
     """The end is exclusive; where no record is that late the read ends at the end."""
     make_topic(holdfast, "timed.x")
     produce(holdfast, "timed.x", 0, 30)
-    reader = (
-        spark.read.format("holdfast").option("bootstrap", holdfast).option("subscribePattern", r"timed\..")
-    )
 
     def numbers(**options: str) -> list[int]:
-        return sorted(int(row.value) for row in reader.options(**options).load().select("value").collect())
+        reader = spark.read.format("holdfast").option("bootstrap", holdfast)
+        frame = reader.options(subscribePattern=r"timed\..", **options).load()
+        return sorted(int(row.value) for row in frame.select("value").collect())
 
     assert numbers(startingTimestamp=str(FIRST_MS + 10), endingTimestamp=str(FIRST_MS + 12)) == [10, 11]
     assert numbers(startingTimestamp=str(FIRST_MS + 28), endingTimestamp=str(FIRST_MS + 999)) == [28, 29]
