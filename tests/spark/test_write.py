@@ -69,12 +69,7 @@ def test_streams_at_least_once(spark: SparkSession, holdfast: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        (["value"], {}, "option topic is missing"),
-        (["key"], {"topic": "written"}, "column value is missing"),
-        (["id as value"], {"topic": "written"}, "column value is bigint, not string or binary"),
-        (["value", "id"], {"topic": "written"}, "column id: a record has only"),
         (["value"], {"topic": "written", "colour": "red"}, "option colour is not known"),
-        (["value"], {"topic": "written", "compression": "zip"}, "option compression"),
         (["value"], {"topic": "written", "delivery": "exactly_once"}, "exactly_once is for streams"),
         (["value"], {"topic": "nowhere"}, "there is no topic 'nowhere'"),
         (["value", "99 as partition"], {"topic": "written"}, "written has no partition 99"),
