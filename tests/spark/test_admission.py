@@ -14,7 +14,7 @@ waiting = some.lists(some.integers(0, 1_000), min_size=4, max_size=4)
 @given(waiting, some.integers(1, 5_000))
 def test_as_much_as_is_allowed_and_no_more(counts: list[int], offsets_max: int) -> None:
     """Nobody gets more than waits there, and nothing that could be taken is left."""
-    starts = {place: 100 for place in PLACES}
+    starts = dict.fromkeys(PLACES, 100)
     ends = {place: 100 + count for place, count in zip(PLACES, counts, strict=True)}
     admitted = admit(starts, ends, offsets_max=offsets_max)
     taken = [admitted[place] - starts[place] for place in PLACES]
@@ -25,7 +25,10 @@ def test_as_much_as_is_allowed_and_no_more(counts: list[int], offsets_max: int) 
 def test_shares_are_in_proportion() -> None:
     """A partition with ten times as much waiting gets ten times as much."""
     starts = dict.fromkeys(PLACES[:2], 0)
-    assert admit(starts, {PLACES[0]: 1_000, PLACES[1]: 100}, offsets_max=110) == {PLACES[0]: 100, PLACES[1]: 10}
+    assert admit(starts, {PLACES[0]: 1_000, PLACES[1]: 100}, offsets_max=110) == {
+        PLACES[0]: 100,
+        PLACES[1]: 10,
+    }
 
 
 def test_bytes_become_offsets() -> None:

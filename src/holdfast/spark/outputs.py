@@ -40,8 +40,7 @@ def find_outputs(cluster: Cluster, options: WriteOptions) -> Outputs:
             raise UnknownTopicOrPartition(
                 f"there is no topic {name!r} at {cluster.bootstrap}: create it first"
             )
-    return Outputs(
-        topics=tuple(
-            (name, len(topic.partitions)) for name, topic in sorted(found.items()) if not topic.is_internal
-        )
-    )
+    topics = [(name, len(topic.partitions)) for name, topic in sorted(found.items()) if not topic.is_internal]
+    if not topics:
+        raise UnknownTopicOrPartition(f"there is no topic at {cluster.bootstrap}: create one first")
+    return Outputs(topics=tuple(topics))

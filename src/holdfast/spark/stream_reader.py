@@ -67,9 +67,9 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
         """Where the next micro-batch ends. Everything before its start is done with, and the group is told."""
         done = _positions(start)
-        self._commit(done)
-        self._latest = self._ends()
-        ends = self._latest
+        ends = self._latest = self._ends()
+        # A topic that is gone has no offsets to commit, though the query still knows where it stood.
+        self._commit({place: offset for place, offset in done.items() if place in ends})
         if self._target is not None:
             ends = {
                 place: min(end, self._target[place]) for place, end in ends.items() if place in self._target

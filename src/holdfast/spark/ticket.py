@@ -76,7 +76,7 @@ def take_ticket(
     producer.init()
     outputs = find_outputs(cluster, options)
     tasks = min(options.writers or writers or len(outputs), len(outputs))
-    known = known_claims or {}
+    known = {task: claim for task, claim in (known_claims or {}).items() if task < tasks}
     missing = [task for task in range(tasks) if task not in known]
     return Ticket(
         options=options,
