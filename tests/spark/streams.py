@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StreamingQuery
@@ -26,6 +27,7 @@ from holdfast.spark.writer import ExactStreamWriter
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 ROWS_PER_FILE = 60
+STARTS_MAX = 6
 SILENCE_S_MAX = 30.0
 
 
@@ -82,6 +84,19 @@ def start_format(
     writer = placed.writeStream.format("hooked").option("bootstrap", bootstrap).option("topic", topic)
     writer = writer.option("hook", pickle.dumps(on_step).hex()).option("checkpointLocation", str(checkpoint))
     return writer.trigger(availableNow=True).start()
+
+
+def run(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Runs a query to its end. Spark gives a new Python process ten seconds, too few on a machine that is busy."""
+    for _ in range(STARTS_MAX):
+        query = start()
+        try:
+            query.awaitTermination()
+            return query
+        except PySparkException as failure:
+            if "failed to connect back" not in str(failure):
+                raise
+    raise AssertionError(f"Spark's Python did not start in time, {STARTS_MAX} times in a row")
 
 
 def start_plain_format(frame: DataFrame, bootstrap: str, topic: str, checkpoint: Path) -> StreamingQuery:

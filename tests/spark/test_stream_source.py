@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
-from tests.spark.streams import make_topic
+from tests.spark.streams import make_topic, run
 
 FIRST_MS = 1_700_000_000_000
 
@@ -41,8 +41,7 @@ def collect(frame: DataFrame, directory: Path) -> tuple[list[int], StreamingQuer
     """Runs the query on what is there, and reads all that it and those before it have written."""
     values = frame.selectExpr("cast(cast(value as string) as int) as number")
     writer = values.writeStream.format("parquet").option("checkpointLocation", str(directory / "checkpoint"))
-    query = writer.trigger(availableNow=True).start(str(directory / "out"))
-    query.awaitTermination()
+    query = run(lambda: writer.trigger(availableNow=True).start(str(directory / "out")))
     found = frame.sparkSession.read.parquet(str(directory / "out")).collect()
     return sorted(row.number for row in found), query
 

@@ -53,7 +53,7 @@ def test_a_batch_write_is_read_back(spark: SparkSession, holdfast: str) -> None:
 def test_streams_at_least_once(spark: SparkSession, holdfast: str, tmp_path: Path) -> None:
     """Without a shuffle, by the sink and by the format: without failures each row is there once."""
     write_files(tmp_path / "in", 2)
-    options = {"bootstrap": holdfast, "delivery": "at_least_once"}
+    options: dict[str, Any] = {"bootstrap": holdfast, "delivery": "at_least_once"}
     for topic in ("loose.sink", "loose.format"):
         make_topic(holdfast, topic)
         writer = read_files(spark, tmp_path / "in").writeStream.trigger(availableNow=True)
