@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
+from holdfast.client.producer import partition_of_key
+from holdfast.spark.sink import Sink, by_output_partition
 from holdfast.spark.steps import Step
 from tests.process import HoldfastProcess
 from tests.spark.kills import FILES, Kill, strike
 from tests.spark.streams import (
     FORMS,
+    ROWS_PER_FILE,
     consume,
     make_topic,
     read_files,
@@ -65,3 +70,28 @@ def test_two_tasks_on_one_partition_fail_the_query(
     with pytest.raises(PySparkException, match="by_output_partition"):
         start_plain_format(frame, holdfast, "unshuffled", tmp_path / "checkpoint").awaitTermination()
     assert consume(holdfast, "unshuffled").total() == 0
+
+
+@pytest.mark.parametrize("form", ["sink", "format"])
+def test_rows_choose_their_topics(spark: SparkSession, holdfast: str, tmp_path: Path, form: str) -> None:
+    """Several topics in one transaction, each with its own number of partitions; keys go where clients put them."""
+    topics = {f"{form}.qualified": 3, f"{form}.audit": 2}
+    for topic, partitions in topics.items():
+        make_topic(holdfast, topic, partitions=partitions)
+    write_files(tmp_path / "in", 1)
+    names = list(topics)
+    choice = sql.when(sql.col("key").isNull(), names[1]).otherwise(names[0])
+    frame = read_files(spark, tmp_path / "in").withColumn("topic", choice)
+    options: dict[str, Any] = {"bootstrap": holdfast, "topics": ",".join(topics)}
+    if form == "sink":
+        writer = frame.writeStream.foreachBatch(Sink(**options))
+    else:
+        writer = by_output_partition(frame, **options).writeStream.format("holdfast").options(**options)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    qualified, audit = (consume(holdfast, topic) for topic in names)
+    assert qualified + audit == wanted(1)
+    assert audit.total() == ROWS_PER_FILE // 3
+    read = spark.read.format("holdfast").option("bootstrap", holdfast).option("topic", names[0]).load()
+    for row in read.select("key", "partition").collect():
+        assert row.partition == partition_of_key(bytes(row.key), 3)

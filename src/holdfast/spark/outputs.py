@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.errors import UnknownTopicOrPartition
+from holdfast.errors import ConnectionFailed, UnknownTopicOrPartition
 from holdfast.spark.write_options import WriteOptions
 
 
@@ -34,7 +34,13 @@ class Outputs:
 
 def find_outputs(cluster: Cluster, options: WriteOptions) -> Outputs:
     """Asks the cluster; UnknownTopicOrPartition names a topic that is missing, as none is ever created."""
-    found = cluster.metadata(options.names or None).topics
+    patience = cluster.patience()
+    while True:
+        try:
+            found = cluster.metadata(options.names or None).topics
+            break
+        except ConnectionFailed as failure:
+            patience.wait(failure)
     for name in options.names:
         if name not in found:
             raise UnknownTopicOrPartition(

@@ -19,7 +19,7 @@ from holdfast.client.groups import TopicPartition, fetch_positions
 from holdfast.client.hanging import list_open_writes
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import Generation, Identity
-from holdfast.errors import HoldfastError, WriteRefused
+from holdfast.errors import HoldfastError, UnknownTopicOrPartition, WriteRefused
 from holdfast.spark.claims import Claim, look_up_claims
 from holdfast.spark.outputs import Outputs, find_outputs
 from holdfast.spark.steps import OnStep, Step
@@ -67,16 +67,34 @@ def take_ticket(
     writers: int | None = None,
     known_claims: Mapping[int, Claim] | None = None,
 ) -> Ticket:
-    """Fences off every earlier attempt, then looks at what it has left.
+    """Fences off every earlier attempt, then looks at what it has left; waits for brokers that restart.
 
     `writers` bounds the number of tasks that will write, as the option does; there is one for each output partition
     at most. `known_claims` need not be looked up.
     """
+    patience = cluster.patience()
+    while True:
+        try:
+            return _take(cluster, options, transactional_id, writers, known_claims or {})
+        except UnknownTopicOrPartition:
+            raise
+        except HoldfastError as failure:
+            cluster.forget_leaders()
+            patience.wait(failure)
+
+
+def _take(
+    cluster: Cluster,
+    options: WriteOptions,
+    transactional_id: str,
+    writers: int | None,
+    known_claims: Mapping[int, Claim],
+) -> Ticket:
     producer = TransactionalProducer(cluster, transactional_id, timeout_ms=options.transaction_ms)
     producer.init()
     outputs = find_outputs(cluster, options)
     tasks = min(options.writers or writers or len(outputs), len(outputs))
-    known = {task: claim for task, claim in (known_claims or {}).items() if task < tasks}
+    known = {task: claim for task, claim in known_claims.items() if task < tasks}
     missing = [task for task in range(tasks) if task not in known]
     return Ticket(
         options=options,
