@@ -19,6 +19,7 @@
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
     ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
+    ├── PipelineRefused                a pipeline cannot run, does not run, or has failed
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── KafkaUnavailable               no Apache Kafka to start here, or it did not start
     └── KafkaRefusal                   a request that is answered with a Kafka error code
@@ -186,6 +187,10 @@ class AdminRefused(HoldfastError):
 
 class WriteRefused(HoldfastError):
     """A task may not write, or a micro-batch may not be committed: it would lose rows or have some twice."""
+
+
+class PipelineRefused(HoldfastError):
+    """A pipeline cannot run, is running already, is not running, or a query of its has failed."""
 
 
 class JavaUnavailable(HoldfastError):
