@@ -9,12 +9,13 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "compliance"
 
 
 def write_pipeline(
-    directory: Path, *, mode: str, prefix: str, bootstrap: str = "127.0.0.1:1", more: str = ""
+    directory: Path, *, mode: str, prefix: str, bootstrap: str = "127.0.0.1:1", records: int = 50_000
 ) -> Path:
     """The example with topics that begin with `prefix` and the delivery mode; its checks come along."""
     text = (EXAMPLE / "pipeline.yaml").read_text(encoding="utf-8")
     text = text.replace("payments", prefix).replace("127.0.0.1:9092", bootstrap)
-    text = text.replace("delivery: transaction", f"delivery: {mode}") + more
+    text = text.replace("delivery: transaction", f"delivery: {mode}")
+    text = text.replace("records: 50_000", f"records: {records}")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "checks.py").write_text(
         (EXAMPLE / "checks.py").read_text(encoding="utf-8"), encoding="utf-8"
@@ -25,7 +26,9 @@ def write_pipeline(
 
 
 def make_pipeline(
-    directory: Path, *, mode: str, prefix: str, bootstrap: str = "127.0.0.1:1", more: str = ""
+    directory: Path, *, mode: str, prefix: str, bootstrap: str = "127.0.0.1:1", records: int = 50_000
 ) -> Pipeline:
     """The same, read."""
-    return load_pipeline(write_pipeline(directory, mode=mode, prefix=prefix, bootstrap=bootstrap, more=more))
+    return load_pipeline(
+        write_pipeline(directory, mode=mode, prefix=prefix, bootstrap=bootstrap, records=records)
+    )

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +74,12 @@ class RunningQuery:
         """Whether stopping it now would break something off."""
         assert self._query is not None
         return self.is_active and bool(self._query.status["isTriggerActive"])
+
+    def await_end(self) -> None:
+        """Until it is not active any more, for whatever reason."""
+        assert self._query is not None
+        with suppress(StreamingQueryException):
+            self._query.awaitTermination()
 
     def failure(self) -> StreamingQueryException | None:
         """Why it is not active any more."""

@@ -91,7 +91,7 @@ def write_part(
         )
         producer = PieceProducer(cluster, ticket.identity, generation=ticket.generation)
         for batch in _with_first(first, filled):
-            producer.send(_pieces(batch, ticket.options, ticket.outputs))
+            producer.send(pieces_of(batch, ticket.options, ticket.outputs))
     on_step(Step.WRITTEN)
     return Report(task=task, identity=ticket.identity, counts=dict(producer.counts), claim=claim)
 
@@ -105,11 +105,11 @@ def write_alone(
         identity = Identity(transactional_id="", producer_id=producer_id, producer_epoch=producer_epoch)
         producer = PieceProducer(cluster, identity, generation=None)
         for batch in _filled(batches):
-            producer.send(_pieces(batch, options, outputs))
+            producer.send(pieces_of(batch, options, outputs))
         return Report(task=task, identity=identity, counts=dict(producer.counts))
 
 
-def _pieces(
+def pieces_of(
     batch: pa.RecordBatch, options: WriteOptions, outputs: Outputs
 ) -> dict[TopicPartition, list[Piece]]:
     """The batch's rows by partition, in their order, in pieces that a topic takes."""
