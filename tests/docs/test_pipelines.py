@@ -39,7 +39,7 @@ def test_the_file_on_the_page_is_whole(tmp_path: Path) -> None:
             "end_states.not_qualified",
             "end_states.failed",
         ),
-        *("adapters", "adapters.NAME", "adapters.NAME.from", "adapters.NAME.group"),
+        *("adapters", "adapters.NAME", "adapters.NAME.from", "adapters.NAME.group", "adapters.NAME.starting"),
         *("tally", "tally.topic", "tally.window", "trigger", "trigger.interval", "trigger.records"),
         *("budget", "budget.failed", "budget.missing", "budget.duplicate", "budget.late"),
         *("alarms", "alarms.stall", "alarms.age", "alarms.age.warn", "alarms.age.page", "alarms.canary"),

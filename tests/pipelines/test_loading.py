@@ -72,7 +72,7 @@ def test_every_key(tmp_path: Path) -> None:
     text += """\
 identity: {id: key, source: none, tenant: "value:$.order.tenant", time: timestamp}
 adapters:
-  to-audit: {from: orders.qualified, group: forwarders}
+  to-audit: {from: orders.qualified, group: forwarders, starting: latest}
 trigger: {interval: 250ms, records: 1_000}
 recovery_window: 6h
 budget: {failed: 2%, missing: 0, duplicate: 0.001, late: 0.1%}
@@ -86,7 +86,9 @@ alarms: {stall: 90s, age: {warn: 1m, page: 2m}, canary: 10s, runway: {warn: 2d, 
         tenant=Location(part=Part.VALUE, json_path="$.order.tenant"),
         time=Location(part=Part.TIMESTAMP),
     )
-    assert found.adapters == (Adapter(name="to-audit", topic="orders.qualified", group="forwarders"),)
+    assert found.adapters == (
+        Adapter(name="to-audit", topic="orders.qualified", group="forwarders", starting="latest"),
+    )
     assert found.trigger == Trigger(interval_ms=250, records_max=1000)
     assert found.recovery_window_ms == 6 * 3_600_000
     assert found.budget == Budget(failed=0.02, missing=0.0, duplicate=0.001, late=0.001)

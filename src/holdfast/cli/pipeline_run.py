@@ -29,9 +29,11 @@ def run_parts(pipeline: Pipeline, only: str | None, options: RunOptions) -> None
         _run_here(pipeline, only or SERVICE, options)
     elif options.is_once:
         _run_here(pipeline, SERVICE, options)
-        code = _start_adapter(pipeline, options).wait()
-        if code:
-            raise PipelineRefused(f"the adapter ended with code {code}")
+        with _start_adapter(pipeline, options) as process:
+            _, told = process.communicate()
+        click.echo(told, err=True, nl=False)
+        if process.returncode:
+            raise PipelineRefused(f"the adapter ended with code {process.returncode}")
     else:
         with _adapter_beside(pipeline, options):
             _run_here(pipeline, SERVICE, options)
@@ -52,6 +54,9 @@ def _adapter_beside(pipeline: Pipeline, options: RunOptions) -> Iterator[None]:
     is_over = threading.Event()
 
     def watch() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            click.echo(line, err=True, nl=False)
         code = process.wait()
         if code and not is_over.is_set():
             click.echo(
@@ -78,5 +83,6 @@ def _start_adapter(pipeline: Pipeline, options: RunOptions) -> subprocess.Popen[
     command += ["--bootstrap", options.bootstrap, "--master", options.master]
     command += [word for name, value in options.config.items() for word in ("--conf", f"{name}={value}")]
     command += ["--once"] if options.is_once else []
-    # A process group of its own: ^C reaches this process alone, which then stops the adapter.
-    return subprocess.Popen(command, process_group=0)
+    # A process group of its own: ^C reaches this process alone, which then stops the adapter. Its lines pass through
+    # this process, so that they do not disturb the one that lives on the terminal.
+    return subprocess.Popen(command, process_group=0, stderr=subprocess.PIPE)

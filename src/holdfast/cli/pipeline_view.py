@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import click
@@ -22,8 +22,9 @@ ANSWER_S_MAX = 2.0
 class LiveView:
     """Shows rate, lag and end states of a part as it runs. The lag is asked of the cluster, not of the part."""
 
-    def __init__(self, part: str, bootstrap: str) -> None:
+    def __init__(self, part: str, bootstrap: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._part = part
+        self._clock = clock
         self._cluster = Cluster(bootstrap, client_id="holdfast-cli", timeout=ANSWER_S_MAX, patience_s=0)
         self._is_terminal = sys.stderr.isatty()
         self._phase = ""
@@ -38,16 +39,16 @@ class LiveView:
             self._say(f"Spark UI at {state.spark_ui}")
         is_new = state.phase != self._phase
         self._phase = state.phase
-        elapsed_s = time.monotonic() - self._shown_at
+        elapsed_s = self._clock() - self._shown_at
         if not state.queries or not (is_new or self._is_terminal or elapsed_s >= LINE_S):
             return
-        self._shown_at = time.monotonic()
+        self._shown_at = self._clock()
+        told_parts = []
         for query in state.queries:
             rows = query.rows - self._rows.get(query.name, 0)
             self._rows[query.name] = query.rows
-            self._say(
-                self._tell(query, rows / elapsed_s if elapsed_s < 10 * LINE_S else 0.0), is_passing=not is_new
-            )
+            told_parts.append(self._tell(query, rows / elapsed_s if elapsed_s < 10 * LINE_S else 0.0))
+        self._say("   ".join(told_parts), is_passing=not is_new)
 
     def close(self) -> None:
         """The last line stays."""

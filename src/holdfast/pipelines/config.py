@@ -37,6 +37,8 @@ class Adapter:
     name: str
     topic: str
     group: str
+    starting: str = "earliest"
+    """Where a new checkpoint begins: `latest` where audit knows everything up to now from another delivery mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,8 @@ from holdfast.pipelines.config import (
 from holdfast.pipelines.document import Section, Value, read_document
 from holdfast.pipelines.identity import Identity, Location, parse_location
 
+EARLIEST: Final = "earliest"
+
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
@@ -46,7 +48,7 @@ def load_pipeline(path: Path) -> Pipeline:
         bootstrap=root.get("bootstrap", _bootstrap, None),
         identity=_identity(root.section("identity")),
         ingest=_topic(ingest.require("topic", "orders.in")),
-        starting=ingest.get("starting", lambda value: value.as_choice(("earliest", "latest")), "earliest"),
+        starting=ingest.get("starting", _starting, EARLIEST),
         transform=_matching(root.require("transform", "checks:assess"), _FUNCTION, "module:function"),
         column=column,
         topics=topics,
@@ -137,7 +139,9 @@ def _adapters(root: Section, name: str, topics: Mapping[EndState, str], mode: Mo
         if any(source.text == other.topic for other in found):
             source.refuse(f"two adapters for {source.text!r} would tell the audit topic everything twice")
         group = entry.get("group", lambda value: _matching(value, _TOPIC, "the name of a group"), "")
-        found.append(Adapter(name=key, topic=source.text, group=group or f"{name}.adapter.{key}"))
+        starting = entry.get("starting", _starting, EARLIEST)
+        group = group or f"{name}.adapter.{key}"
+        found.append(Adapter(name=key, topic=source.text, group=group, starting=starting))
         entry.close()
     for topic in topics.values():
         if topic not in {adapter.topic for adapter in found}:
@@ -233,6 +237,10 @@ def _location(value: Value, *, may_be_timestamp: bool = False) -> Location:
         return parse_location(value.text, may_be_timestamp=may_be_timestamp)
     except ValueError as failure:
         value.refuse(str(failure))
+
+
+def _starting(value: Value) -> str:
+    return value.as_choice((EARLIEST, "latest"))
 
 
 def _bootstrap(value: Value) -> str:

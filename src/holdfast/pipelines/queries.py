@@ -140,7 +140,7 @@ def service_query(
 def adapter_query(
     session: SparkSession, pipeline: Pipeline, adapter: Adapter, bootstrap: str, trigger: Mapping[str, Any]
 ) -> RunningQuery:
-    """A topic of the service → the audit topic, record by record as they are, from the very first one on."""
+    """A topic of the service → the audit topic, record by record as they are."""
     query = RunningQuery(adapter.name, adapter.topic, adapter.group)
     sink = Sink(
         bootstrap=bootstrap, topic=pipeline.audit, transactional_id=adapter_id(pipeline, adapter.name)
@@ -149,7 +149,7 @@ def adapter_query(
         session,
         bootstrap,
         lambda frame, batch_id: sink(frame.select(*RECORD), batch_id),
-        starting="earliest",
+        starting=adapter.starting,
         checkpoint=pipeline.checkpoint / f"adapter.{adapter.name}",
         trigger=trigger,
         records_max=pipeline.trigger.records_max,

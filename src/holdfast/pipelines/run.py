@@ -70,7 +70,7 @@ class Run:
         transform = find_transform(self._pipeline) if self._part == SERVICE else None
         if transform is not None:
             # Workers need not find the module where this process has found it.
-            cloudpickle.register_pickle_by_value(sys.modules[transform.__module__])
+            cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.transform.partition(":")[0]])
         session = self._start_session()
         # Not before: Spark has a handler of its own for ^C.
         for number in (signal.SIGTERM, signal.SIGINT):
