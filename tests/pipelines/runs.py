@@ -57,27 +57,36 @@ def fill(
     }
 
 
-def run_service(spark: SparkSession, pipeline: Pipeline) -> RunningQuery:
-    """What is there, to its end."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What queries have told of themselves, over all starts."""
+
+    messages: Counter[str]
+    given_up: Counter[str]
+
+
+def run_service(spark: SparkSession, pipeline: Pipeline) -> Ran:
+    """What is there, to its end; raises what the query failed with."""
     assert pipeline.bootstrap is not None
-    query = service_query(spark, pipeline, pipeline.bootstrap, find_transform(pipeline), ONCE)
-    return finish(query)
+    bootstrap, transform = pipeline.bootstrap, find_transform(pipeline)
+    return _run(service_query(spark, pipeline, bootstrap, transform, ONCE))
 
 
 def run_adapters(spark: SparkSession, pipeline: Pipeline) -> None:
     """The same."""
     assert pipeline.bootstrap is not None
     for adapter in pipeline.adapters:
-        finish(adapter_query(spark, pipeline, adapter, pipeline.bootstrap, ONCE))
+        _run(adapter_query(spark, pipeline, adapter, pipeline.bootstrap, ONCE))
 
 
-def finish(query: RunningQuery) -> RunningQuery:
-    """Waits for its end; raises what it failed with."""
+def _run(query: RunningQuery) -> Ran:
     query.await_end()
+    while query.start_again_if_python_was_slow():
+        query.await_end()
     failure = query.failure()
     if failure is not None:
         raise failure
-    return query
+    return Ran(messages=query.messages, given_up=query.given_up)
 
 
 def expected(filled: Mapping[str, tuple[Message, str]]) -> tuple[dict[str, Told], dict[str, Told]]:

@@ -38,7 +38,7 @@ def test_transaction(spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_
     """Both topics equal the oracle, in several micro-batches; the books agree with them, and balance."""
     pipeline = make_pipeline(tmp_path, mode="transaction", prefix="txn", bootstrap=bootstrap, records=120)
     filled = fill(cluster, "txn", MESSAGES)
-    query = run_service(spark, pipeline)
+    ran = run_service(spark, pipeline)
     qualified, audit = expected(filled)
     assert read_once(bootstrap, "txn.qualified") == qualified
     assert read_once(bootstrap, "txn.audit") == audit
@@ -51,7 +51,7 @@ def test_transaction(spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_
         assert (
             sum(record.stages[state].count for record in books.values() if state in record.stages) == number
         )
-        assert query.messages[state] == number
+        assert ran.messages[state] == number
     assert {tenant for tenant, _ in books} == {"acme", "globex", "initech"}
     # The group of the service tells lag tools how far it is.
     positions = fetch_group_offsets(cluster, pipeline.service_group)
@@ -127,8 +127,8 @@ def test_dual_loses_what_fails_beyond_the_retries(
     qualified, audit = expected(filled)
     # One replica is all there is: every send to the topic is refused with NOT_ENOUGH_REPLICAS, and may be tried again.
     alter_configs(cluster, "dual.audit", put={"min.insync.replicas": "2"}, unset=[])
-    query = run_service(spark, pipeline)
-    assert query.given_up == {"dual.audit": len(audit)}
+    ran = run_service(spark, pipeline)
+    assert ran.given_up == {"dual.audit": len(audit)}
     assert read_once(bootstrap, "dual.qualified") == qualified
     alter_configs(cluster, "dual.audit", put={}, unset=["min.insync.replicas"])
     assert run_service(spark, pipeline).given_up == {}

@@ -21,6 +21,7 @@ from holdfast.spark.sink import Sink
 
 RECORD: Final = ("key", "value", "timestamp", "headers")
 FORWARDED: Final = "forwarded"
+STARTS_MAX: Final = 10
 
 Batch = Callable[[DataFrame, int], None]
 
@@ -33,6 +34,8 @@ class RunningQuery:
         self.given_up: Counter[str] = Counter()
         self._name, self._topic, self._group = name, topic, group
         self._query: StreamingQuery | None = None
+        self._begin: Callable[[], StreamingQuery] | None = None
+        self._starts = 1
         self._batch_id = -1
         self._positions: dict[str, int] = {}
         self._rows = 0
@@ -49,14 +52,33 @@ class RunningQuery:
         records_max: int,
     ) -> None:
         """Reads committed records of the topic, and tells the group how far it is."""
-        frame = (
-            session.readStream.format("holdfast")
-            .options(bootstrap=bootstrap, topic=self._topic, startingOffsets=starting, group=self._group)
-            .option("maxOffsetsPerTrigger", records_max)
-            .load()
-        )
-        writer = frame.writeStream.queryName(self._name).foreachBatch(batch)
-        self._query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+        options = {
+            "bootstrap": bootstrap,
+            "topic": self._topic,
+            "startingOffsets": starting,
+            "group": self._group,
+        }
+
+        def begin() -> StreamingQuery:
+            stream = session.readStream.format("holdfast").options(**options)
+            frame = stream.option("maxOffsetsPerTrigger", records_max).load()
+            writer = frame.writeStream.queryName(self._name).foreachBatch(batch)
+            return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+        self._begin = begin
+        self._query = begin()
+
+    def start_again_if_python_was_slow(self) -> bool:
+        """Spark gives a new Python process ten seconds, too few on a machine that is busy."""
+        failure = self.failure()
+        if self.is_active or failure is None or "failed to connect back" not in str(failure):
+            return False
+        self._starts += 1
+        if self._starts > STARTS_MAX:
+            return False
+        assert self._begin is not None
+        self._query = self._begin()
+        return True
 
     def note(self, report: BatchReport) -> None:
         """A batch of the service is done."""

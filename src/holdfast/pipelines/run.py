@@ -101,10 +101,12 @@ class Run:
 
     def _watch(self, queries: Sequence[RunningQuery]) -> None:
         due = time.monotonic()
-        while any(query.is_active for query in queries):
+        while True:
             for query in queries:
-                if not query.is_active:
+                if not query.is_active and not query.start_again_if_python_was_slow():
                     _raise_failure(query)
+            if not any(query.is_active for query in queries):
+                break
             if self._leave.is_set() or self._files.is_asked_to_stop:
                 self._stop(queries)
                 break
