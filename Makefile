@@ -8,7 +8,7 @@ KAFKA ?= 4.2.0
 EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-lab lock clean
+.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
 
 soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED),,$(BIN)/python -W ignore -m soak.sink)
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
@@ -56,7 +57,7 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-log bench-txn bench-upkeep bench-compact bench-records bench-commit bench-extents bench-spark bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-txn bench-upkeep bench-compact bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab ## every benchmark; figures go to build/bench/*.json
 
 bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
 	$(BIN)/python -m bench.log
@@ -84,6 +85,9 @@ bench-extents: setup ## what requests cost in a log of a million extents against
 
 bench-spark: setup ## a topic into Spark against a plain consumer
 	$(BIN)/python -m bench.spark_read
+
+bench-pipeline: setup ## exactly once into topics from Spark against at least once
+	$(BIN)/python -W ignore -m bench.pipeline
 
 bench-lab: setup ## random schedules per second and core
 	$(BIN)/python -m bench.lab

@@ -22,6 +22,8 @@
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
+    ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
+    ├── PipelineRefused                a pipeline cannot run, does not run, or has failed
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── SparkLost                      Spark's JVM ended while it was needed
     ├── QueryFailed                    a Spark query that was sound went wrong while it ran
@@ -206,6 +208,14 @@ class NobodyToAsk(ConnectionFailed):
 
 class AdminRefused(HoldfastError):
     """The admin service understood what it was asked for, and will not or cannot do it."""
+
+
+class WriteRefused(HoldfastError):
+    """A task may not write, or a micro-batch may not be committed: it would lose rows or have some twice."""
+
+
+class PipelineRefused(HoldfastError):
+    """A pipeline cannot run, is running already, is not running, or a query of its has failed."""
 
 
 class JavaUnavailable(HoldfastError):

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.client.cluster import Address, Cluster
 from holdfast.client.connection import Connection
-from holdfast.client.retry import Patience
+from holdfast.client.retry import PAUSE_S_FIRST, Patience
 
 
 class LossyConnection(Connection):
@@ -33,9 +33,9 @@ class LossyCluster(Cluster):
         self.lost: list[int] = []
         self.is_patient = True
 
-    def patience(self) -> Patience:
+    def patience(self, *, pause_s_first: float = PAUSE_S_FIRST) -> Patience:
         """None at all where a lost answer shall reach the caller."""
-        return super().patience() if self.is_patient else Patience(0)
+        return super().patience(pause_s_first=pause_s_first) if self.is_patient else Patience(0)
 
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)

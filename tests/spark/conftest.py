@@ -7,9 +7,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
 from tests.process import HoldfastProcess
-
-# Half the processor time of a JVM that lives for a minute goes into optimising compilation.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+from tests.spark.streams import SHORT_LIVED
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ COMMANDS = {
     "keeper": "Upkeep of the stores: settle, compact, catch up.",
     "lab": "See Kafka's harm and the cure, step by step.",
     "log": "Look into log files, compare replicas.",
+    "pipeline": "Pipelines on Spark: check, run, status, stop.",
     "produce": "Send records to a topic.",
     "recover": "Make the control plane anew from the stores.",
     "sql": "Ask topics as if they were tables.",

@@ -11,7 +11,7 @@ from uuid import UUID
 from kafka.protocol.metadata import MetadataRequest
 
 from holdfast.client.connection import Connection
-from holdfast.client.retry import Patience, refusal
+from holdfast.client.retry import PAUSE_S_FIRST, Patience, refusal
 from holdfast.errors import ConnectionFailed, TransientRefusal, UnknownTopicOrPartition, UsageError
 
 METADATA_VERSIONS: Final = (4, 12)
@@ -158,9 +158,9 @@ class Cluster:
         node = self.metadata([]).controller
         return self.any_broker() if node == NO_NODE else self.broker(node)
 
-    def patience(self) -> Patience:
+    def patience(self, *, pause_s_first: float = PAUSE_S_FIRST) -> Patience:
         """A fresh budget for one question."""
-        return Patience(self._patience_s)
+        return Patience(self._patience_s, pause_s_first=pause_s_first)
 
     @property
     def bootstrap(self) -> str:

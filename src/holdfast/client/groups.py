@@ -19,6 +19,7 @@ DESCRIBE_GROUPS_VERSIONS: Final = (0, 5)
 """Version 6 answers with an error where these say that the group is Dead."""
 OFFSET_FETCH_VERSIONS: Final = (2, 7)
 """From 2 on one can ask for all partitions, from 8 on for several groups."""
+STABLE_OFFSET_FETCH_VERSIONS: Final = (7, 7)
 OFFSET_COMMIT_VERSIONS: Final = (2, 8)
 
 NO_MEMBER_GENERATION: Final = -1
@@ -109,12 +110,26 @@ def describe_group(cluster: Cluster, group: str) -> Group:
     return _at_coordinator(cluster, group, ask)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A committed offset, and what was noted beside it."""
+
+    offset: int
+    metadata: str
+
+
 def fetch_group_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
     """Every position that the group has committed."""
+    return {place: found.offset for place, found in fetch_positions(cluster, group).items()}
 
-    def ask(coordinator: Connection) -> dict[TopicPartition, int]:
-        request = OffsetFetchRequest(group_id=group, topics=None, require_stable=False)
-        answer = coordinator.send(request, versions=OFFSET_FETCH_VERSIONS)
+
+def fetch_positions(cluster: Cluster, group: str, *, settled: bool = False) -> dict[TopicPartition, Position]:
+    """The same with its metadata. `settled` waits for the end of transactions that have offsets staged (KIP-447)."""
+
+    def ask(coordinator: Connection) -> dict[TopicPartition, Position]:
+        request = OffsetFetchRequest(group_id=group, topics=None, require_stable=settled)
+        versions = STABLE_OFFSET_FETCH_VERSIONS if settled else OFFSET_FETCH_VERSIONS
+        answer = coordinator.send(request, versions=versions)
         if answer.error_code:
             raise refusal(answer.error_code, f"offsets of group {group!r}")
         positions = {}
@@ -124,7 +139,8 @@ def fetch_group_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, in
                     where = f"offset of group {group!r} in {topic.name}-{each.partition_index}"
                     raise refusal(each.error_code, where)
                 if each.committed_offset >= 0:
-                    positions[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+                    place = TopicPartition(topic.name, each.partition_index)
+                    positions[place] = Position(offset=each.committed_offset, metadata=each.metadata or "")
         return dict(sorted(positions.items()))
 
     return _at_coordinator(cluster, group, ask)

@@ -34,6 +34,7 @@ class OpenWrite:
     """The first offset: readers of committed records do not get past it."""
     last_ms: int
     """The timestamp of the last batch; -1 where it is unknown."""
+    last_sequence: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,7 @@ def _read(place: TopicPartition, found: Any) -> OpenWrite:
         coordinator_epoch=found.coordinator_epoch,
         start=found.current_txn_start_offset,
         last_ms=found.last_timestamp,
+        last_sequence=found.last_sequence,
     )
 
 

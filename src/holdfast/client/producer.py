@@ -55,7 +55,7 @@ class Producer:
         self._acks = acks
         self._codec = codec
         self._sequences: dict[int, int] = defaultdict(int)
-        self._producer_id, self._producer_epoch = self._init() if acks == ACKS_ALL else (-1, -1)
+        self._producer_id, self._producer_epoch = init_producer(cluster) if acks == ACKS_ALL else (-1, -1)
 
     def send(self, records: Mapping[int, Sequence[Record]]) -> None:
         """One batch for each partition; returns when all are acknowledged.
@@ -145,17 +145,19 @@ class Producer:
             topic_data=[topic_part(name=self._topic, partition_data=partitions)],
         )
 
-    def _init(self) -> tuple[int, int]:
-        patience = self._cluster.patience()
-        while True:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=REQUEST_MS_MAX)
-            try:
-                answer = self._cluster.any_broker().send(request, versions=INIT_PRODUCER_ID_VERSIONS)
-                if not answer.error_code:
-                    return answer.producer_id, answer.producer_epoch
-                raise refusal(answer.error_code, "asking for a producer id")
-            except HoldfastError as failure:
-                patience.wait(failure)
+
+def init_producer(cluster: Cluster) -> tuple[int, int]:
+    """A producer id and epoch that nobody else has."""
+    patience = cluster.patience()
+    while True:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=REQUEST_MS_MAX)
+        try:
+            answer = cluster.any_broker().send(request, versions=INIT_PRODUCER_ID_VERSIONS)
+            if not answer.error_code:
+                return answer.producer_id, answer.producer_epoch
+            raise refusal(answer.error_code, "asking for a producer id")
+        except HoldfastError as failure:
+            patience.wait(failure)
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:

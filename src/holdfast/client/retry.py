@@ -19,10 +19,12 @@ class Patience:
         self,
         seconds_max: float,
         *,
+        pause_s_first: float = PAUSE_S_FIRST,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._seconds_max = seconds_max
+        self._pause_s_first = pause_s_first
         self._clock = clock
         self._sleep = sleep
         self.renew()
@@ -30,7 +32,7 @@ class Patience:
     def renew(self) -> None:
         """There was progress: the whole budget is there again."""
         self._deadline = self._clock() + self._seconds_max
-        self._pause = PAUSE_S_FIRST
+        self._pause = self._pause_s_first
 
     def wait(self, error: HoldfastError) -> None:
         """Waits before another attempt; raises `error` when it is final or the budget is spent."""

@@ -78,6 +78,13 @@ class TransactionalProducer:
             Identity(transactional_id=self.identity.transactional_id), self.generation.init_producer_id
         )
 
+    def adopt(self, identity: Identity) -> None:
+        """Goes on as the producer that was initialized elsewhere, while that one does nothing any more."""
+        self._expect(State.NEW)
+        assert identity.transactional_id == self.identity.transactional_id
+        self._become(identity.producer_id, identity.producer_epoch)
+        self.state = State.READY
+
     def begin(self) -> None:
         """Opens a transaction; the broker hears of it with the first record or offset."""
         self._expect(State.READY)
@@ -103,7 +110,12 @@ class TransactionalProducer:
         return offset
 
     def send_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], *, member: GroupMember = NO_MEMBER
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        member: GroupMember = NO_MEMBER,
+        metadata: str = "",
     ) -> None:
         """Stages a group's next offsets; refused where `member` is no longer what the group takes it for."""
         with self._in_transaction():
@@ -111,7 +123,9 @@ class TransactionalProducer:
                 request = transactions.add_offsets(self.identity, group)
                 self._at_transaction_coordinator(request, self.generation.add_offsets)
             self._groups.add(group)
-            request = transactions.txn_offset_commit(self.identity, group, offsets, member=member)
+            request = transactions.txn_offset_commit(
+                self.identity, group, offsets, member=member, metadata=metadata
+            )
             ask = self._asker(CoordinatorType.GROUP, group, request, self.generation.txn_offset_commit)
             self._patiently(ask)
 

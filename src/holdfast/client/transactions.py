@@ -144,7 +144,12 @@ def add_offsets(identity: Identity, group: str) -> Any:
 
 
 def txn_offset_commit(
-    identity: Identity, group: str, offsets: Mapping[TopicPartition, int], *, member: GroupMember = NO_MEMBER
+    identity: Identity,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    member: GroupMember = NO_MEMBER,
+    metadata: str = "",
 ) -> Any:
     """Stages offsets: they count from the moment the transaction commits."""
     topic_part = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -156,7 +161,7 @@ def txn_offset_commit(
                     partition_index=partition,
                     committed_offset=offsets[TopicPartition(topic, partition)],
                     committed_leader_epoch=-1,
-                    committed_metadata="",
+                    committed_metadata=metadata,
                 )
                 for partition in sorted(parts)
             ],
@@ -175,7 +180,7 @@ def txn_offset_commit(
     )
 
 
-def produce(transactional_id: str | None, batches: Mapping[TopicPartition, bytes]) -> Any:
+def produce(transactional_id: str | None, batches: Mapping[TopicPartition, bytes | bytearray]) -> Any:
     """Whole batches, which carry producer id, epoch and sequence themselves; versions up to 12."""
     topic_part = ProduceRequest.TopicProduceData
     topics = [

@@ -11,10 +11,13 @@ import numpy as np
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
 from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
+from holdfast.records.kernel.encoding import DELTA_BYTES_MAX, RowColumns, Slices, encode_rows, measure_rows
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.jit import cache_directory
+from holdfast.records.kernel.memory import Octets
+from holdfast.records.kernel.murmur import hash_keys
 from holdfast.records.kernel.prints import as_offsets, hash_slices
 
 
@@ -36,6 +39,17 @@ def warm() -> None:
     copy_selected(buffer, keep, keep_empty=True)
     KeyIndex(bytes_max=KeyIndex.BYTES_MIN, seed=0).shadow(buffer, np.zeros(len(keep), np.bool_))
     find_tombstones(buffer)
+    _warm_encoding(found.data)
+
+
+def _warm_encoding(data: Octets) -> None:
+    slices = Slices(data, np.zeros(1, np.int64), np.ones(1, np.int32))
+    columns = RowColumns(slices, slices, np.zeros(1, np.int64), np.ones(1, np.int64), slices, slices)
+    sizes = np.empty(1, np.int64)
+    measure_rows(columns, sizes)
+    output = np.empty(int(sizes[0]) + DELTA_BYTES_MAX, np.uint8)
+    encode_rows(columns, sizes, np.zeros(1, np.int64), output, 0)
+    hash_keys(slices, np.empty(1, np.int32))
 
 
 def main() -> None:

@@ -18,7 +18,14 @@ from holdfast.client.readings import (
     renew_reading,
     take_reading,
 )
-from holdfast.errors import AdminRefused, ConnectionFailed, HoldfastError, ReadingRefused, StoreFailed
+from holdfast.errors import (
+    AdminRefused,
+    ConnectionFailed,
+    HoldfastError,
+    ReadingRefused,
+    StoreFailed,
+    UsageError,
+)
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.store_options import StoreOptions
 from holdfast.store.identity import read_identity
@@ -71,6 +78,10 @@ def find_reading(options: ReadOptions) -> HeldReading | None:
     """The reading that the options ask for; None if the log is to be read through an agent."""
     stores = options.stores
     if stores.through == "agent":
+        return None
+    if options.agent_only is not None:
+        if stores.through == "stores" or stores.is_enough:
+            raise UsageError(f"option through: {options.agent_only} is asked of an agent, not of the stores")
         return None
     if stores.snapshot is not None:
         return HeldReading(reading=_load(stores.snapshot), hold=None)

@@ -1,4 +1,4 @@
-"""Topics as DataFrames: `spark.read.format("holdfast")`."""
+"""Topics as DataFrames: `format("holdfast")`, for reading and for writing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,14 +9,20 @@ from pyspark.sql.types import StructType
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.reader import OffsetRange
+from holdfast.errors import UsageError
+from holdfast.spark.columns import check_columns
 from holdfast.spark.held import find_reading
-from holdfast.spark.options import ReadOptions, parse_options
+from holdfast.spark.options import ReadOptions, parse_options, parse_stream_options, schema_columns
 from holdfast.spark.plan import plan
 from holdfast.spark.schema import check_subset, select
 from holdfast.spark.stored_plan import StoredRange, plan_stored
+from holdfast.spark.write_options import Delivery, WriteOptions, parse_write_options
+from holdfast.spark.writer import AloneStreamWriter, AloneWriter, ExactStreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from holdfast.spark.stream_reader import HoldfastStreamReader
 
 
 class HoldfastDataSource(DataSource):
@@ -24,7 +30,11 @@ class HoldfastDataSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self._read_options = parse_options(options)
+
+    @property
+    def _read_options(self) -> ReadOptions:
+        """Read late: the options of a write are others."""
+        return parse_options(self.options)
 
     @classmethod
     def name(cls) -> str:
@@ -33,12 +43,47 @@ class HoldfastDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All columns, or those of the option `columns`."""
-        return select(self._read_options.columns)
+        return select(schema_columns(self.options))
 
     def reader(self, schema: StructType) -> "HoldfastReader":
         """Reads the columns of `schema`, so that `.schema(...)` may choose columns too."""
         check_subset(schema)
         return HoldfastReader(self._read_options, schema)
+
+    def streamReader(self, schema: StructType) -> "HoldfastStreamReader":  # noqa: N802
+        """Reads the columns of `schema` as a stream."""
+        try:
+            from holdfast.spark.stream_reader import HoldfastStreamReader  # noqa: PLC0415
+        except ImportError as error:
+            raise UsageError(f"streams of format holdfast need PySpark 4.2 or newer ({error})") from None
+
+        check_subset(schema)
+        return HoldfastStreamReader(parse_stream_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> AloneWriter:
+        """Appends rows to topics."""
+        options = self._write_options(schema, overwrite, default=Delivery.AT_LEAST_ONCE)
+        if options.delivery is Delivery.EXACTLY_ONCE:
+            raise UsageError(
+                "option delivery: exactly_once is for streams; a batch write that fails may leave rows behind"
+            )
+        return AloneWriter(options)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> AloneStreamWriter | ExactStreamWriter:
+        """Appends the rows of micro-batches to topics, exactly once unless told otherwise."""
+        options = self._write_options(schema, overwrite, default=Delivery.EXACTLY_ONCE)
+        if options.delivery is Delivery.AT_LEAST_ONCE:
+            return AloneStreamWriter(options)
+        return ExactStreamWriter(options)
+
+    def _write_options(self, schema: StructType, overwrite: bool, *, default: Delivery) -> WriteOptions:
+        if overwrite:
+            raise UsageError("topics are appended to: use mode append, and output mode append or update")
+        options = parse_write_options(self.options, default=default)
+        check_columns(schema, options)
+        return options
 
 
 @dataclass

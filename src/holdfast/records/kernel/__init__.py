@@ -7,6 +7,8 @@
     dedupe     keys, newest first → a mask of the records that newer ones shadow
     tombstones the records without a value
     prints     byte strings → fingerprints
+    encoding   columns of rows → records
+    murmur     keys → the hashes that Kafka's clients choose partitions by
     crc, hashing, varint, memory, layout, jit    what these are made of
 
 Compiled functions trust no length before they have checked it, and report the first fault as a code and a

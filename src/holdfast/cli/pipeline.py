@@ -1,0 +1,188 @@
+"""`holdfast pipeline`: check one before it runs, run it, see how it is, stop it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import present
+from holdfast.cli.duration import DurationType
+from holdfast.cli.endpoint import BOOTSTRAP_DEFAULT, connect
+from holdfast.cli.present import json_option
+from holdfast.errors import HoldfastError, PipelineRefused, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.pipelines.check import Finding
+    from holdfast.pipelines.config import Pipeline
+
+STOP_MS_MAX = 120_000
+POLL_S = 0.1
+
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap",
+    envvar="HOLDFAST_BOOTSTRAP",
+    show_envvar=True,
+    metavar="HOST:PORT[,…]",
+    help=f"Any Kafka cluster, in place of the one that FILE names.  [default: FILE's, else {BOOTSTRAP_DEFAULT}]",
+)
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+master_option = click.option(
+    "--master", metavar="URL", default="local[*]", show_default=True, help="Spark master."
+)
+conf_option = click.option(
+    "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."
+)
+
+
+@click.group()
+def pipeline() -> None:
+    """Pipelines on Spark: messages from a topic to their end states, each one accounted for."""
+
+
+@pipeline.command()
+@file_argument
+@bootstrap_option
+@master_option
+@conf_option
+@json_option
+def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...], as_json: bool) -> None:
+    """Say whether the pipeline in FILE can run: its topics, their retention, its messages' ids, its transform."""
+    found, address = _load(file, bootstrap)
+    findings = [*_ask_cluster(found, address), _try_transform(found, master, _settings(conf))]
+    if as_json:
+        present.print_json(
+            [{"good": each.is_good, "where": each.where, "what": each.what} for each in findings]
+        )
+    else:
+        for each in findings:
+            click.echo(f"{'ok' if each.is_good else 'NO'}  {present.printable(str(each))}")
+    if not all(each.is_good for each in findings):
+        raise click.exceptions.Exit(1)
+
+
+@pipeline.command()
+@file_argument
+@bootstrap_option
+@click.option(
+    "--only", type=click.Choice(["service", "adapter"]), help="One part; the other has a process of its own."
+)
+@click.option("--once", is_flag=True, help="Take what is there now, then leave.")
+@master_option
+@conf_option
+def run(
+    file: Path, bootstrap: str | None, only: str | None, once: bool, master: str, conf: tuple[str, ...]
+) -> None:
+    """Run the pipeline in FILE until ^C, SIGTERM or `holdfast pipeline stop`.
+
+    With `delivery: adapter` the adapter runs in a process of its own beside the service, or by itself with --only.
+    """
+    from holdfast.cli.pipeline_run import run_parts
+    from holdfast.pipelines.run import RunOptions
+
+    found, address = _load(file, bootstrap)
+    options = RunOptions(bootstrap=address, master=master, config=_settings(conf), is_once=once)
+    run_parts(found, only, options)
+
+
+@pipeline.command()
+@file_argument
+@bootstrap_option
+@json_option
+def status(file: Path, bootstrap: str | None, as_json: bool) -> None:
+    """Show how the pipeline in FILE is, from outside. Exit code 1 if a part of it does not run."""
+    from holdfast.cli.pipeline_view import print_status
+    from holdfast.pipelines.status import look_at
+
+    found, address = _load(file, bootstrap)
+    with connect(address) as cluster:
+        parts = look_at(found, cluster)
+    print_status(found, parts, as_json=as_json)
+    if not all(part.is_running for part in parts):
+        raise click.exceptions.Exit(1)
+
+
+@pipeline.command()
+@file_argument
+@click.option("--only", type=click.Choice(["service", "adapter"]), help="One part; the other goes on.")
+@click.option(
+    "--wait", "wait_ms", type=DurationType(), default=STOP_MS_MAX, metavar="DURATION", help="[default: 120s]"
+)
+def stop(file: Path, only: str | None, wait_ms: int) -> None:
+    """Ask the pipeline in FILE to leave when the batch at hand is done, and wait until it has left."""
+    import time
+
+    from holdfast.pipelines.loading import load_pipeline
+    from holdfast.pipelines.state import PartFiles
+    from holdfast.pipelines.status import parts_of
+
+    found = load_pipeline(file)
+    parts = [PartFiles(found.checkpoint, part) for part in parts_of(found) if only in {None, part}]
+    running = [part for part in parts if part.is_running()]
+    if not running:
+        raise PipelineRefused(f"nothing of {found.name!r} is running on {found.checkpoint}")
+    for part in running:
+        part.ask_to_stop()
+    deadline = time.monotonic() + wait_ms / 1000
+    for part in running:
+        while part.is_running():
+            if time.monotonic() > deadline:
+                raise PipelineRefused(f"the {part.part} has not left yet; it was asked to, and will")
+            time.sleep(POLL_S)
+        click.echo(f"the {part.part} has left")
+
+
+def _load(file: Path, bootstrap: str | None) -> "tuple[Pipeline, str]":
+    """The pipeline, and the cluster that it is about."""
+    from holdfast.client.cluster import parse_bootstrap
+    from holdfast.pipelines.loading import load_pipeline
+
+    found = load_pipeline(file)
+    address = bootstrap or found.bootstrap or BOOTSTRAP_DEFAULT
+    parse_bootstrap(address)
+    return found, address
+
+
+def _ask_cluster(found: "Pipeline", bootstrap: str) -> "list[Finding]":
+    from holdfast.pipelines.check import check_cluster
+
+    with connect(bootstrap) as cluster:
+        return list(check_cluster(found, cluster))
+
+
+def _try_transform(found: "Pipeline", master: str, settings: dict[str, str]) -> "Finding":
+    """In a session of its own, if the function can be imported at all."""
+    from holdfast.pipelines.check import Finding
+    from holdfast.pipelines.transform import find_transform
+
+    try:
+        transform = find_transform(found)
+        from holdfast.pipelines.rehearsal import rehearse
+        from holdfast.spark.session import spark_session
+
+        if sys.stderr.isatty():
+            click.echo("starting Spark to look at the transform …", err=True)
+        session = spark_session("holdfast pipeline check", master=master, config=settings)
+        try:
+            rehearse(session, found, transform)
+        finally:
+            session.stop()
+    except UsageError as failure:
+        return Finding(is_good=False, where=found.at("transform"), what=_without_place(found, failure))
+    what = f"{found.transform} gives every message an end state"
+    return Finding(is_good=True, where=found.at("transform"), what=what)
+
+
+def _without_place(found: "Pipeline", failure: HoldfastError) -> str:
+    return str(failure).removeprefix(f"{found.at('transform')}: ")
+
+
+def _settings(conf: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for each in conf:
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--conf takes KEY=VALUE, not {each!r}")
+        settings[key] = value
+    return settings

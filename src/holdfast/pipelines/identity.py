@@ -1,0 +1,177 @@
+"""Where a message says who it is: its id, its source, its tenant and its time. CloudEvents unless told otherwise."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from holdfast.records.record import Record
+
+PATH_STEPS_MAX: Final = 16
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+_STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9][0-9]{0,6})\]")
+INSTANT: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})")
+EPOCH_MS: Final = re.compile(r"-?\d{1,15}")
+
+
+class Part(Enum):
+    """The part of a record that a location points into."""
+
+    HEADER = "header"
+    KEY = "key"
+    VALUE = "value"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """One place in a record. Text in it is UTF-8."""
+
+    part: Part
+    header: str = ""
+    json_path: str = ""
+    """`$` and steps such as `.order.lines[0]`; in the value alone."""
+
+    def __str__(self) -> str:
+        named = self.header if self.part is Part.HEADER else self.json_path
+        return f"{self.part.value}:{named}" if named else self.part.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Where to find what reconciliation tells messages apart by. Source and id together are unique."""
+
+    id: Location = Location(part=Part.HEADER, header="ce_id")
+    """What tells a message from all others of its source."""
+    source: Location | None = Location(part=Part.HEADER, header="ce_source")
+    """What gives ids; `none` where ids are unique by themselves."""
+    tenant: Location = Location(part=Part.HEADER, header="tenant")
+    """Whose message it is."""
+    time: Location = Location(part=Part.HEADER, header="ce_time")
+    """When it happened: RFC 3339, or milliseconds since 1970. `timestamp` is the record's own."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By column: the header that carries it in everything that the pipeline writes."""
+        return {
+            "id": _header(self.id, "ce_id"),
+            "source": _header(self.source, "ce_source"),
+            "tenant": _header(self.tenant, "tenant"),
+            "time": _header(self.time, "ce_time"),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identified:
+    """What one record says of itself; None for what it does not say."""
+
+    id: str | None
+    source: str | None
+    tenant: str | None
+    time_ms: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it can be accounted for. Without a time of its own it has its record's."""
+        return bool(self.id) and bool(self.tenant)
+
+
+def parse_location(text: str, *, may_be_timestamp: bool = False) -> Location:
+    """Reads `header:NAME`, `key`, `value:$.path`, and `timestamp` where it may be; ValueError tells what is wrong."""
+    word, colon, rest = text.partition(":")
+    if text == "key":
+        return Location(part=Part.KEY)
+    if text == "timestamp" and may_be_timestamp:
+        return Location(part=Part.TIMESTAMP)
+    if word == "header" and colon and rest:
+        return Location(part=Part.HEADER, header=rest)
+    if word == "value" and colon and rest:
+        json_steps(rest)
+        return Location(part=Part.VALUE, json_path=rest)
+    known = "header:NAME, key or value:$.path" + (" or timestamp" if may_be_timestamp else "")
+    raise ValueError(f"{text!r} is not a place in a record: {known}")
+
+
+def json_steps(path: str) -> list[str | int]:
+    """The steps of a JSON path; only what every JSON library agrees upon: members and indices."""
+    steps: list[str | int] = []
+    position = 1
+    while position < len(path):
+        found = _STEP.match(path, position)
+        if found is None:
+            break
+        steps.append(found[1] if found[1] is not None else int(found[2]))
+        position = found.end()
+    if not path.startswith("$") or position < len(path) or not 0 < len(steps) <= PATH_STEPS_MAX:
+        raise ValueError(
+            f"{path!r} is not a JSON path of members and indices such as $.order.id or $.lines[0].id"
+        )
+    return steps
+
+
+def identify(record: Record, identity: Identity) -> Identified:
+    """What the record says of itself; the same as Spark's expressions in `frames` make of it."""
+    time = None if identity.time.part is Part.TIMESTAMP else _find(record, identity.time)
+    return Identified(
+        id=_find(record, identity.id),
+        source=None if identity.source is None else _find(record, identity.source),
+        tenant=_find(record, identity.tenant),
+        time_ms=parse_time_ms(time) if time is not None else None,
+    )
+
+
+def parse_time_ms(text: str) -> int | None:
+    """RFC 3339 with its zone, or milliseconds since 1970; None for anything else."""
+    if EPOCH_MS.fullmatch(text):
+        return int(text)
+    found = INSTANT.fullmatch(text)
+    if found is None:
+        return None
+    fraction = (found[3] or ".0")[1:7].ljust(6, "0")
+    zone = "+00:00" if found[4] == "Z" else found[4]
+    try:
+        moment = datetime.fromisoformat(f"{found[1]}T{found[2]}.{fraction}{zone}")
+    except ValueError:
+        return None
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
+
+
+def _find(record: Record, location: Location) -> str | None:
+    raw: bytes | None = None
+    if location.part is Part.HEADER:
+        # Of a header that stands there several times the last one counts, as Kafka's lastHeader has it.
+        values = [value for key, value in record.headers if key == location.header]
+        raw = values[-1] if values else None
+    elif location.part is Part.KEY:
+        raw = record.key
+    elif location.part is Part.VALUE:
+        return _find_in_json(record.value, location.json_path)
+    return _text(raw)
+
+
+def _find_in_json(value: bytes | None, path: str) -> str | None:
+    try:
+        found = json.loads(value or b"")
+        for step in json_steps(path):
+            found = found[step]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return None
+    if isinstance(found, str):
+        return found or None
+    return str(found) if type(found) is int else None
+
+
+def _text(raw: bytes | None) -> str | None:
+    try:
+        return raw.decode() or None if raw else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _header(location: Location | None, otherwise: str) -> str:
+    return location.header if location is not None and location.part is Part.HEADER else otherwise

@@ -1,0 +1,185 @@
+"""The streaming queries of a pipeline: the service's, and one for each adapter."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from holdfast.pipelines.config import Adapter, Pipeline
+from holdfast.pipelines.delivery import adapter_id, delivery_of
+from holdfast.pipelines.frames import Transform
+from holdfast.pipelines.service import BatchReport, Service
+from holdfast.pipelines.state import QueryState
+from holdfast.pipelines.status import SERVICE
+from holdfast.spark.sink import Sink
+
+RECORD: Final = ("key", "value", "timestamp", "headers")
+FORWARDED: Final = "forwarded"
+STARTS_MAX: Final = 10
+
+Batch = Callable[[DataFrame, int], None]
+
+
+class RunningQuery:
+    """A query, and what it has done since it was started."""
+
+    def __init__(self, name: str, topic: str, group: str) -> None:
+        self.messages: Counter[str] = Counter()
+        self.given_up: Counter[str] = Counter()
+        self._name, self._topic, self._group = name, topic, group
+        self._query: StreamingQuery | None = None
+        self._begin: Callable[[], StreamingQuery] | None = None
+        self._starts = 1
+        self._batch_id = -1
+        self._positions: dict[str, int] = {}
+        self._rows = 0
+
+    def start(
+        self,
+        session: SparkSession,
+        bootstrap: str,
+        batch: Batch,
+        *,
+        starting: str,
+        checkpoint: Path,
+        trigger: Mapping[str, Any],
+        records_max: int,
+    ) -> None:
+        """Reads committed records of the topic, and tells the group how far it is."""
+        options = {
+            "bootstrap": bootstrap,
+            "topic": self._topic,
+            "startingOffsets": starting,
+            "group": self._group,
+        }
+
+        def begin() -> StreamingQuery:
+            stream = session.readStream.format("holdfast").options(**options)
+            frame = stream.option("maxOffsetsPerTrigger", records_max).load()
+            writer = frame.writeStream.queryName(self._name).foreachBatch(batch)
+            return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+        self._begin = begin
+        self._query = begin()
+
+    def start_again_if_python_was_slow(self) -> bool:
+        """Spark gives a new Python process ten seconds, too few on a machine that is busy."""
+        failure = self.failure()
+        if self.is_active or failure is None or "failed to connect back" not in str(failure):
+            return False
+        self._starts += 1
+        if self._starts > STARTS_MAX:
+            return False
+        assert self._begin is not None
+        self._query = self._begin()
+        return True
+
+    def note(self, report: BatchReport) -> None:
+        """A batch of the service is done."""
+        self.messages.update(report.messages)
+        self.given_up.update(report.given_up)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it goes on."""
+        assert self._query is not None
+        return bool(self._query.isActive)
+
+    @property
+    def is_in_a_batch(self) -> bool:
+        """Whether stopping it now would break something off."""
+        assert self._query is not None
+        return self.is_active and bool(self._query.status["isTriggerActive"])
+
+    def await_end(self) -> None:
+        """Until it is not active any more, for whatever reason."""
+        assert self._query is not None
+        with suppress(StreamingQueryException):
+            self._query.awaitTermination()
+
+    def failure(self) -> StreamingQueryException | None:
+        """Why it is not active any more."""
+        assert self._query is not None
+        return self._query.exception()
+
+    def stop(self) -> None:
+        """At once."""
+        assert self._query is not None
+        self._query.stop()
+
+    def look(self) -> QueryState:
+        """What is new since the last look counts into the rate, which is that of the time between the two."""
+        assert self._query is not None
+        rows = 0
+        for progress in self._query.recentProgress:
+            if progress.batchId > self._batch_id and progress.numInputRows:
+                self._batch_id = progress.batchId
+                self._positions = _positions(progress.sources[0].endOffset, self._topic)
+                rows += progress.numInputRows
+        if self._name != SERVICE:
+            self.messages[FORWARDED] += rows
+        self._rows += rows
+        return QueryState(
+            name=self._name,
+            topic=self._topic,
+            group=self._group,
+            batch_id=self._batch_id,
+            rows=self._rows,
+            positions=self._positions,
+            messages=dict(self.messages),
+            given_up=dict(self.given_up),
+        )
+
+
+def service_query(
+    session: SparkSession,
+    pipeline: Pipeline,
+    bootstrap: str,
+    transform: Transform,
+    trigger: Mapping[str, Any],
+) -> RunningQuery:
+    """Ingest topic → transform → where the delivery mode sends it."""
+    query = RunningQuery(SERVICE, pipeline.ingest, pipeline.service_group)
+    service = Service(pipeline, transform, delivery_of(pipeline, bootstrap), on_batch=query.note)
+    query.start(
+        session,
+        bootstrap,
+        service,
+        starting=pipeline.starting,
+        checkpoint=pipeline.checkpoint / SERVICE,
+        trigger=trigger,
+        records_max=pipeline.trigger.records_max,
+    )
+    return query
+
+
+def adapter_query(
+    session: SparkSession, pipeline: Pipeline, adapter: Adapter, bootstrap: str, trigger: Mapping[str, Any]
+) -> RunningQuery:
+    """A topic of the service → the audit topic, record by record as they are."""
+    query = RunningQuery(adapter.name, adapter.topic, adapter.group)
+    sink = Sink(
+        bootstrap=bootstrap, topic=pipeline.audit, transactional_id=adapter_id(pipeline, adapter.name)
+    )
+    query.start(
+        session,
+        bootstrap,
+        lambda frame, batch_id: sink(frame.select(*RECORD), batch_id),
+        starting=adapter.starting,
+        checkpoint=pipeline.checkpoint / f"adapter.{adapter.name}",
+        trigger=trigger,
+        records_max=pipeline.trigger.records_max,
+    )
+    return query
+
+
+def _positions(end_offset: Any, topic: str) -> dict[str, int]:
+    """Of the source's own offsets, as progress reports show them."""
+    found = json.loads(end_offset) if isinstance(end_offset, str) else end_offset
+    return dict((found or {}).get(topic, {}))

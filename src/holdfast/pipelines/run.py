@@ -1,0 +1,156 @@
+"""Runs one part of a pipeline, service or adapter, until it is told to leave."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any, Final
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from holdfast.errors import PipelineRefused
+from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.queries import RunningQuery, adapter_query, service_query
+from holdfast.pipelines.state import PartFiles, PartState
+from holdfast.pipelines.status import SERVICE
+from holdfast.pipelines.transform import find_transform
+from holdfast.spark.session import spark_session
+
+POLL_S: Final = 0.1
+LOOK_S: Final = 1.0
+STOP_S_MAX: Final = 60.0
+"""A batch that takes longer is broken off; the next start makes it anew."""
+ERROR_CHARACTERS_MAX: Final = 500
+
+OnState = Callable[[PartState], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What is not the pipeline's own affair."""
+
+    bootstrap: str
+    master: str = "local[*]"
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Of Spark."""
+    is_once: bool = False
+    """Take what is there now, then leave."""
+
+
+class Run:
+    """One process of a pipeline."""
+
+    def __init__(self, pipeline: Pipeline, part: str, options: RunOptions, *, on_state: OnState) -> None:
+        self._pipeline = pipeline
+        self._part = part
+        self._options = options
+        self._on_state = on_state
+        self._files = PartFiles(pipeline.checkpoint, part)
+        self._leave = threading.Event()
+        now_ms = _now_ms()
+        self._state = PartState(pid=os.getpid(), started_ms=now_ms, updated_ms=now_ms, phase="starting")
+
+    def run(self) -> None:
+        """Returns when it was told to leave, or when everything is taken; PipelineRefused when a query failed."""
+        with self._files.hold():
+            self._tell()
+            try:
+                self._run()
+            except BaseException as failure:
+                self._tell(phase="failed", error=_one_line(str(failure)))
+                raise
+            self._tell(phase="stopped")
+
+    def _run(self) -> None:
+        transform = find_transform(self._pipeline) if self._part == SERVICE else None
+        if transform is not None:
+            # Workers need not find the module where this process has found it.
+            cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.transform.partition(":")[0]])
+        session = self._start_session()
+        # Not before: Spark has a handler of its own for ^C.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        try:
+            self._tell(spark_ui=session.sparkContext.uiWebUrl or "")
+            self._watch(self._start_queries(session, transform))
+        finally:
+            session.stop()
+
+    def _start_session(self) -> SparkSession:
+        config = {"spark.ui.enabled": "true"} | dict(self._options.config)
+        name = f"holdfast pipeline {self._pipeline.name} {self._part}"
+        return spark_session(name, master=self._options.master, config=config)
+
+    def _start_queries(
+        self, session: SparkSession, transform: Callable[..., Any] | None
+    ) -> list[RunningQuery]:
+        interval = f"{self._pipeline.trigger.interval_ms} milliseconds"
+        trigger = {"availableNow": True} if self._options.is_once else {"processingTime": interval}
+        bootstrap = self._options.bootstrap
+        if transform is not None:
+            return [service_query(session, self._pipeline, bootstrap, transform, trigger)]
+        return [
+            adapter_query(session, self._pipeline, adapter, bootstrap, trigger)
+            for adapter in self._pipeline.adapters
+        ]
+
+    def _watch(self, queries: Sequence[RunningQuery]) -> None:
+        due = time.monotonic()
+        while True:
+            for query in queries:
+                if not query.is_active and not query.start_again_if_python_was_slow():
+                    _raise_failure(query)
+            if not any(query.is_active for query in queries):
+                break
+            if self._leave.is_set() or self._files.is_asked_to_stop:
+                self._stop(queries)
+                break
+            if time.monotonic() >= due:
+                due = time.monotonic() + LOOK_S
+                self._look(queries)
+            self._leave.wait(POLL_S)
+        self._look(queries)
+        for query in queries:
+            _raise_failure(query)
+
+    def _look(self, queries: Sequence[RunningQuery]) -> None:
+        self._tell(phase="running", queries=tuple(query.look() for query in queries))
+
+    def _stop(self, queries: Sequence[RunningQuery]) -> None:
+        """Between two batches. What comes in between is safe too: a batch that is broken off is made anew."""
+        deadline = time.monotonic() + STOP_S_MAX
+        for query in queries:
+            while query.is_in_a_batch and time.monotonic() < deadline:
+                time.sleep(POLL_S / 10)
+            query.stop()
+
+    def _tell(self, **changes: Any) -> None:
+        self._state = replace(self._state, updated_ms=_now_ms(), **changes)
+        self._files.write(self._state)
+        self._on_state(self._state)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._leave.set()
+
+
+def _raise_failure(query: RunningQuery) -> None:
+    failure = query.failure()
+    if failure is not None:
+        raise PipelineRefused(f"the query ended: {_one_line(str(failure))}")
+
+
+def _one_line(text: str) -> str:
+    """The last words of a trace that begins in Java and ends in Python are what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "Exception" in line or ": " in line]
+    chosen = " | ".join(dict.fromkeys([*lines[:1], *told[-1:]]))
+    return chosen[:ERROR_CHARACTERS_MAX]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

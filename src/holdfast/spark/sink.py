@@ -1,0 +1,171 @@
+"""Streaming writes that shuffle rows to one writer per output partition: exactly once, into any Kafka cluster.
+
+    df.writeStream.foreachBatch(Sink(bootstrap="127.0.0.1:9092", topic="audit")).option(...).start()
+
+Each micro-batch is one transaction, see `ticket`. An attempt that fails, because a worker died or a broker went away,
+is aborted and made anew, a few times, before the query fails.
+"""
+
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from holdfast.client.cluster import Cluster
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.spark.claims import Claim
+from holdfast.spark.columns import check_columns
+from holdfast.spark.outputs import find_outputs
+from holdfast.spark.shaping import place, shape
+from holdfast.spark.steps import OnStep, Step, ignore
+from holdfast.spark.ticket import (
+    CLIENT_ID,
+    Report,
+    Ticket,
+    abandon,
+    commit,
+    default_transactional_id,
+    take_ticket,
+)
+from holdfast.spark.write_options import Delivery, WriteOptions, options_from
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ATTEMPTS: Final = 4
+REPORT_SCHEMA: Final = "report binary"
+
+Write = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Sink:
+    """For `foreachBatch`; its options are those of writing with `format("holdfast")`, as `transactional_id=...`.
+
+    `attempts` bounds how often a batch is tried before the query fails.
+    """
+
+    def __init__(
+        self, *, attempts: int = BATCH_ATTEMPTS, on_step: OnStep = ignore, **options: str | int
+    ) -> None:
+        self._options = options_from(options, default=Delivery.EXACTLY_ONCE)
+        self._attempts = attempts
+        self._on_step = on_step
+        self._claims: dict[int, Claim] = {}
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Writes one micro-batch; returns when it is committed, now or by an earlier attempt."""
+        check_columns(frame.schema, self._options)
+        query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        if query_id is None:
+            raise UsageError("a Sink is for foreachBatch: outside of a streaming query a batch has no number")
+        for attempt in range(1, self._attempts + 1):
+            try:
+                self._write(frame, query_id, batch_id)
+                return
+            except (HoldfastError, PySparkException, Py4JError) as failure:
+                self._claims = {}  # what was learned may be why the attempt failed
+                if attempt == self._attempts or isinstance(failure, UsageError) or _was_stopped(failure):
+                    raise
+                _LOG.warning("batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, failure)
+
+    def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
+        # A sink is not told when its query ends, so that it keeps no connection from one batch to the next.
+        with Cluster(self._options.bootstrap, client_id=CLIENT_ID) as cluster:
+            if self._options.delivery is Delivery.AT_LEAST_ONCE:
+                _collect(frame.mapInArrow(_alone(self._options, cluster), REPORT_SCHEMA))
+                return
+            ticket = take_ticket(
+                cluster,
+                self._options,
+                self._options.transactional_id or default_transactional_id(query_id),
+                writers=frame.sparkSession.sparkContext.defaultParallelism,
+                known_claims=self._claims,
+            )
+            if ticket.has_committed(query_id, batch_id):
+                return
+            self._on_step(Step.TICKET)
+            try:
+                reports = _collect(self._plan(frame, ticket))
+                commit(cluster, ticket, reports, query_id=query_id, batch_id=batch_id, on_step=self._on_step)
+            except BaseException:
+                # Readers of committed rows need not wait for the time-out of what nobody goes on with.
+                abandon(ticket)
+                raise
+            self._claims = {report.task: report.claim for report in reports if report.claim is not None}
+
+    def _plan(self, frame: DataFrame, ticket: Ticket) -> DataFrame:
+        """Every row to the one task that writes to its partition; a report of each task comes back."""
+        shaped = shape(frame, self._options, ticket.outputs, now_ms=_now_ms())
+        shuffled = shaped.repartitionById(len(ticket.claims), "slot")
+        return shuffled.mapInArrow(_together(ticket, self._on_step), REPORT_SCHEMA)
+
+
+def by_output_partition(frame: DataFrame, **options: str | int) -> DataFrame:
+    """The frame with its rows where `writeStream.format("holdfast")` needs them: one task per output partition.
+
+    The topics are looked at once, now. The column `partition` is filled, and with option `topic` there is a column
+    `topic` too.
+    """
+    parsed = options_from(options, default=Delivery.EXACTLY_ONCE)
+    with Cluster(parsed.bootstrap, client_id=CLIENT_ID) as cluster:
+        outputs = find_outputs(cluster, parsed)
+    return place(frame, parsed, outputs)
+
+
+def _together(ticket: Ticket, on_step: OnStep) -> Write:
+    """What a task does with its rows under a ticket, which travels inside of it."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from holdfast.spark.part_writer import write_part  # noqa: PLC0415  numba is for workers
+
+        context = _context()
+        task, attempt = context.partitionId(), context.attemptNumber()
+        yield _to_arrow(write_part(ticket, batches, task=task, attempt=attempt, on_step=on_step))
+
+    return write
+
+
+def _alone(options: WriteOptions, cluster: Cluster) -> Write:
+    """What a task does with its rows where each task is on its own."""
+    outputs = find_outputs(cluster, options)
+    now_ms = _now_ms()
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from holdfast.spark.part_writer import write_alone  # noqa: PLC0415  numba is for workers
+        from holdfast.spark.placing import place_rows  # noqa: PLC0415
+
+        placed = (place_rows(batch, options, outputs, now_ms=now_ms) for batch in batches)
+        yield _to_arrow(write_alone(options, placed, outputs, task=_context().partitionId()))
+
+    return write
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    return context
+
+
+def _to_arrow(report: Report) -> pa.RecordBatch:
+    return pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
+
+
+def _collect(frame: DataFrame) -> list[Report]:
+    return [pickle.loads(row.report) for row in frame.collect()]  # noqa: S301  from our own workers
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _was_stopped(failure: Exception) -> bool:
+    """Whether somebody stops the query: then nothing is to be tried again."""
+    text = str(failure)
+    return "cancelled" in text or "InterruptedException" in text or "is shut down" in text

@@ -1,0 +1,185 @@
+"""Topics as streams: `spark.readStream.format("holdfast")`.
+
+An offset of the stream is the next offset of each partition, by topic; that is what progress reports show.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, commit_group_offsets
+from holdfast.client.log_dirs import bytes_per_offset
+from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
+from holdfast.client.reader import OffsetRange
+from holdfast.errors import OffsetOutOfRange
+from holdfast.spark.admission import Positions, admit, offsets_for_bytes
+from holdfast.spark.options import ReadOptions
+from holdfast.spark.plan import find_topics, resolve_starts, split
+from holdfast.spark.source import HoldfastReader, RangePartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CLIENT_ID: Final = "holdfast-spark"
+StreamOffset = dict[str, dict[str, int]]
+
+
+class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in one process that lives as long as the query; tasks carry them out in others."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._connection: Cluster | None = None
+        self._latest: Positions = {}
+        self._target: Positions | None = None
+        self._committed: Positions = {}
+
+    def initialOffset(self) -> StreamOffset:  # noqa: N802
+        """Where a new query begins."""
+        cluster = self._cluster()
+        return {
+            topic.name: {
+                str(partition): offset
+                for partition, offset in sorted(resolve_starts(cluster, topic, self._options).items())
+            }
+            for topic in find_topics(cluster, self._options)
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of offsets and bytes per micro-batch; both are kept to where both are given."""
+        if self._options.trigger_offsets_max is not None:
+            return ReadMaxRows(self._options.trigger_offsets_max)
+        if self._options.trigger_bytes_max is not None:
+            return ReadMaxBytes(self._options.trigger_bytes_max)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
+        """Where the next micro-batch ends. Everything before its start is done with, and the group is told."""
+        done = _positions(start)
+        ends = self._latest = self._ends()
+        # A topic that is gone has no offsets to commit, though the query still knows where it stood.
+        self._commit({place: offset for place, offset in done.items() if place in ends})
+        if self._target is not None:
+            ends = {
+                place: min(end, self._target[place]) for place, end in ends.items() if place in self._target
+            }
+        starts = self._starts(done, ends)
+        ends = {place: max(end, starts[place]) for place, end in ends.items()}
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._limit(starts, ends)
+        return _stream_offset(done | ends)
+
+    def reportLatestOffset(self) -> StreamOffset | None:  # noqa: N802
+        """The ends of all partitions when they were last looked at: the backlog is what lies before them."""
+        return _stream_offset(self._latest) if self._latest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The ends as they are now are where the query ends."""
+        self._target = self._ends()
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        """The work of a micro-batch, one task for each partition with something new unless options say otherwise."""
+        ends = _positions(end)
+        starts = self._starts(_positions(start), ends)
+        for place, offset in starts.items():
+            if ends[place] < offset:
+                raise OffsetOutOfRange(
+                    f"{place.topic}-{place.partition} was read up to {offset} and now ends at {ends[place]}: was the"
+                    " topic deleted and created anew? Then begin a new query, with a checkpoint of its own"
+                )
+        ranges = [
+            OffsetRange(topic=place.topic, partition=place.partition, start=starts[place], end=offset)
+            for place, offset in sorted(ends.items())
+        ]
+        options = self._options
+        return [
+            RangePartition(found)
+            for found in split(ranges, partitions_min=options.partitions_min, records_max=options.records_max)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The partition's records as large Arrow batches."""
+        return HoldfastReader(self._options, self._schema).read(partition)
+
+    def commit(self, end: StreamOffset) -> None:
+        """Everything up to here is done with."""
+        self._commit(_positions(end))
+
+    def stop(self) -> None:
+        """Lets go of the brokers."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For tasks, which read alone."""
+        return self.__dict__ | {"_connection": None}
+
+    def _cluster(self) -> Cluster:
+        if self._connection is None:
+            self._connection = Cluster(self._options.bootstrap, client_id=CLIENT_ID)
+        return self._connection
+
+    def _ends(self) -> Positions:
+        cluster, isolation = self._cluster(), self._options.isolation
+        found: Positions = {}
+        for topic in find_topics(cluster, self._options):
+            wanted = dict.fromkeys(topic.partitions, LATEST)
+            for partition, end in list_offsets(cluster, topic.name, wanted, isolation=isolation).items():
+                found[TopicPartition(topic.name, partition)] = end
+        return found
+
+    def _starts(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
+        """Partitions that have come since the query began are read from their beginning."""
+        starts = {place: known[place] for place in ends if place in known}
+        new: dict[str, list[int]] = {}
+        for place in ends:
+            if place not in known:
+                new.setdefault(place.topic, []).append(place.partition)
+        for topic, partitions in new.items():
+            found = list_offsets(self._cluster(), topic, dict.fromkeys(partitions, EARLIEST))
+            starts |= {TopicPartition(topic, partition): offset for partition, offset in found.items()}
+        return starts
+
+    def _limit(self, starts: Positions, ends: Positions) -> Positions:
+        offsets_max = self._options.trigger_offsets_max
+        if self._options.trigger_bytes_max is not None:
+            for_bytes = offsets_for_bytes(
+                starts,
+                ends,
+                bytes_per_offset(self._cluster(), ends),
+                bytes_max=self._options.trigger_bytes_max,
+            )
+            offsets_max = min(offsets_max or for_bytes, for_bytes)
+        return ends if offsets_max is None else admit(starts, ends, offsets_max=offsets_max)
+
+    def _commit(self, done: Positions) -> None:
+        group = self._options.group
+        if group is not None and done and done != self._committed:
+            commit_group_offsets(self._cluster(), group, done)
+            self._committed = done
+
+
+def _positions(offset: StreamOffset) -> Positions:
+    return {
+        TopicPartition(topic, int(partition)): position
+        for topic, partitions in offset.items()
+        for partition, position in partitions.items()
+    }
+
+
+def _stream_offset(positions: Mapping[TopicPartition, int]) -> StreamOffset:
+    found: StreamOffset = {}
+    for place, position in sorted(positions.items()):
+        found.setdefault(place.topic, {})[str(place.partition)] = position
+    return found

@@ -1,0 +1,207 @@
+"""One transaction for one micro-batch: opened by the driver, written to by tasks, committed by the driver.
+
+The order of things is what makes it exact. The driver initializes the transactional id: whatever an earlier
+attempt has left open is aborted, and its tasks are fenced off. Only then it reads the token, which tells the last
+batch that was committed: nobody can commit another one now. The ticket travels inside of the tasks, so that a
+late task of an earlier attempt has an earlier epoch. The token of this batch is committed in the same transaction
+as its rows.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.client import transactions
+from holdfast.client.cluster import Cluster
+from holdfast.client.coordinator import CoordinatorType, find_coordinator
+from holdfast.client.groups import TopicPartition, fetch_positions
+from holdfast.client.hanging import list_open_writes
+from holdfast.client.transactional_producer import TransactionalProducer
+from holdfast.client.transactions import Generation, Identity
+from holdfast.errors import HoldfastError, UnknownTopicOrPartition, WriteRefused
+from holdfast.spark.claims import Claim, look_up_claims
+from holdfast.spark.outputs import Outputs, find_outputs
+from holdfast.spark.steps import OnStep, Step
+from holdfast.spark.write_options import WriteOptions
+
+GROUP_PREFIX: Final = "holdfast-sink."
+TOKEN_MARK: Final = "holdfast-sink"  # noqa: S105  not a secret: it marks what a sink has committed
+SEQUENCES: Final = 2**31
+CLIENT_ID: Final = "holdfast-sink"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """The right to write one micro-batch, until somebody takes the next one."""
+
+    options: WriteOptions
+    identity: Identity
+    generation: Generation
+    outputs: Outputs
+    claims: Mapping[int, Claim | None]
+    """By number of the task: where its claim stood."""
+    next_batches: Mapping[str, int]
+    """By query id: the batch after the last one that was committed."""
+
+    def has_committed(self, query_id: str, batch_id: int) -> bool:
+        """Whether an earlier attempt at the batch has come to its end."""
+        return batch_id < self.next_batches.get(query_id, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one task has written, by partition."""
+
+    task: int
+    identity: Identity
+    counts: Mapping[TopicPartition, int]
+    claim: Claim | None = field(default=None)
+
+
+def take_ticket(
+    cluster: Cluster,
+    options: WriteOptions,
+    transactional_id: str,
+    *,
+    writers: int | None = None,
+    known_claims: Mapping[int, Claim] | None = None,
+) -> Ticket:
+    """Fences off every earlier attempt, then looks at what it has left; waits for brokers that restart.
+
+    `writers` bounds the number of tasks that will write, as the option does; there is one for each output partition
+    at most. `known_claims` need not be looked up.
+    """
+    patience = cluster.patience()
+    while True:
+        try:
+            return _take(cluster, options, transactional_id, writers, known_claims or {})
+        except UnknownTopicOrPartition:
+            raise
+        except HoldfastError as failure:
+            cluster.forget_leaders()
+            patience.wait(failure)
+
+
+def _take(
+    cluster: Cluster,
+    options: WriteOptions,
+    transactional_id: str,
+    writers: int | None,
+    known_claims: Mapping[int, Claim],
+) -> Ticket:
+    producer = TransactionalProducer(cluster, transactional_id, timeout_ms=options.transaction_ms)
+    producer.init()
+    outputs = find_outputs(cluster, options)
+    tasks = min(options.writers or writers or len(outputs), len(outputs))
+    known = {task: claim for task, claim in known_claims.items() if task < tasks}
+    missing = [task for task in range(tasks) if task not in known]
+    return Ticket(
+        options=options,
+        identity=producer.identity,
+        generation=producer.generation,
+        outputs=outputs,
+        claims={**look_up_claims(cluster, transactional_id, missing), **known},
+        next_batches=_read_tokens(cluster, transactional_id),
+    )
+
+
+def commit(
+    cluster: Cluster,
+    ticket: Ticket,
+    reports: Iterable[Report],
+    *,
+    query_id: str,
+    batch_id: int,
+    on_step: OnStep,
+) -> None:
+    """Makes the batch visible, if what lies in the log is what the tasks have reported."""
+    counts = _merge(ticket, reports)
+    on_step(Step.REPORTED)
+    if not counts:
+        return
+    _check_sequences(cluster, ticket, counts)
+    name = ticket.identity.transactional_id
+    producer = TransactionalProducer(cluster, name, generation=ticket.generation)
+    producer.adopt(ticket.identity)
+    producer.begin()
+    token = {TopicPartition(_token_topic(ticket, counts), 0): batch_id + 1}
+    producer.send_offsets(GROUP_PREFIX + name, token, metadata=f"{TOKEN_MARK} {query_id}")
+    on_step(Step.STAGED)
+    producer.commit()
+    on_step(Step.ENDED)
+
+
+def abandon(ticket: Ticket) -> None:
+    """Ends the transaction if it is still open; what it has committed it keeps.
+
+    The broker knows the two apart: by the epoch, which a commit has raised, or by the state that a commit has left.
+    If nobody answers, the next ticket or the time-out ends the transaction.
+    """
+    name = ticket.identity.transactional_id
+    request = transactions.end_txn(ticket.identity, committed=False)
+    with (
+        suppress(HoldfastError),
+        Cluster(ticket.options.bootstrap, client_id=CLIENT_ID, patience_s=0) as cluster,
+    ):
+        find_coordinator(cluster, CoordinatorType.TRANSACTION, name).send(
+            request, versions=ticket.generation.end_txn
+        )
+
+
+def default_transactional_id(query_id: str) -> str:
+    """Every query has one of its own, the same after each restart."""
+    return f"holdfast-{query_id}"
+
+
+def _read_tokens(cluster: Cluster, transactional_id: str) -> dict[str, int]:
+    """By query id. Topics come and go, so that a query may have left tokens at several; the last one counts."""
+    group = GROUP_PREFIX + transactional_id
+    found: dict[str, int] = {}
+    for place, position in fetch_positions(cluster, group, settled=True).items():
+        mark, _, query_id = position.metadata.partition(" ")
+        if mark != TOKEN_MARK:
+            raise WriteRefused(
+                f"group {group!r} has an offset for {place.topic}-{place.partition} that no sink has committed:"
+                " the group belongs to the sink alone; delete what somebody else has committed there"
+            )
+        found[query_id] = max(found.get(query_id, 0), position.offset)
+    return found
+
+
+def _merge(ticket: Ticket, reports: Iterable[Report]) -> dict[TopicPartition, int]:
+    """All counts; refused if tasks wrote under another ticket, or two to the same partition."""
+    merged: dict[TopicPartition, int] = {}
+    for report in reports:
+        if report.identity != ticket.identity:
+            raise WriteRefused(
+                f"task {report.task} wrote as {report.identity}, the batch is {ticket.identity}"
+            )
+        for place, count in report.counts.items():
+            if place in merged:
+                raise WriteRefused(
+                    f"two tasks wrote to {place.topic}-{place.partition}, so that rows may be lost: nothing is"
+                    " committed; repartition with holdfast.spark.sink.by_output_partition, or use its Sink"
+                )
+            merged[place] = count
+    return merged
+
+
+def _check_sequences(cluster: Cluster, ticket: Ticket, counts: Mapping[TopicPartition, int]) -> None:
+    """The brokers must have counted as many records as the tasks."""
+    mine = (ticket.identity.producer_id, ticket.identity.producer_epoch)
+    found = {
+        write.place: write.last_sequence
+        for write in list_open_writes(cluster, set(counts))
+        if (write.producer_id, write.producer_epoch) == mine
+    }
+    for place, count in counts.items():
+        if found.get(place) != (count - 1) % SEQUENCES:
+            raise WriteRefused(
+                f"{place.topic}-{place.partition} should hold {count} rows of this batch, but the last sequence"
+                f" number there is {found.get(place, 'unknown')}: nothing is committed"
+            )
+
+
+def _token_topic(ticket: Ticket, counts: Mapping[TopicPartition, int]) -> str:
+    return min(ticket.options.names or (place.topic for place in counts))

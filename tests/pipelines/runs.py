@@ -1,0 +1,149 @@
+"""Pipelines of the example on a real cluster: prepared, run to the end of what is there, read by confluent-kafka."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from pyspark.sql import SparkSession
+
+from examples.compliance.generator import Message, messages
+from examples.compliance.oracle import judge
+from holdfast.client.cluster import Cluster
+from holdfast.client.producer import Producer, partition_of_key
+from holdfast.client.topics import create_topic
+from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.queries import RunningQuery, adapter_query, service_query
+from holdfast.pipelines.transform import find_transform
+from holdfast.records.record import Record
+
+SILENCE_S_MAX = 30.0
+ONCE = {"availableNow": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A record of an output topic, for comparison."""
+
+    value: bytes
+    end_state: str
+    reason: str | None
+    origin: str
+
+
+def fill(
+    cluster: Cluster, prefix: str, number: int, *, partitions: int = 2
+) -> dict[str, tuple[Message, str]]:
+    """The example's topics, and messages in the ingest topic: each with its place, by id."""
+    for name in ("in", "qualified", "audit", "tally"):
+        create_topic(cluster, f"{prefix}.{name}", partitions=partitions)
+    queues: dict[int, list[Message]] = defaultdict(list)
+    for message in messages(number):
+        queues[partition_of_key(message.key, partitions)].append(message)
+    topic = f"{prefix}.in"
+    Producer(cluster, topic).send(
+        {
+            partition: [
+                Record(key=each.key, value=each.value, headers=each.headers, timestamp_ms=0) for each in queue
+            ]
+            for partition, queue in queues.items()
+        }
+    )
+    return {
+        dict(each.headers)["ce_id"].decode(): (each, f"{topic}/{partition}@{offset}")
+        for partition, queue in queues.items()
+        for offset, each in enumerate(queue)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What queries have told of themselves, over all starts."""
+
+    messages: Counter[str]
+    given_up: Counter[str]
+
+
+def run_service(spark: SparkSession, pipeline: Pipeline) -> Ran:
+    """What is there, to its end; raises what the query failed with."""
+    assert pipeline.bootstrap is not None
+    bootstrap, transform = pipeline.bootstrap, find_transform(pipeline)
+    return _run(service_query(spark, pipeline, bootstrap, transform, ONCE))
+
+
+def run_adapters(spark: SparkSession, pipeline: Pipeline) -> None:
+    """The same."""
+    assert pipeline.bootstrap is not None
+    for adapter in pipeline.adapters:
+        _run(adapter_query(spark, pipeline, adapter, pipeline.bootstrap, ONCE))
+
+
+def _run(query: RunningQuery) -> Ran:
+    query.await_end()
+    while query.start_again_if_python_was_slow():
+        query.await_end()
+    failure = query.failure()
+    if failure is not None:
+        raise failure
+    return Ran(messages=query.messages, given_up=query.given_up)
+
+
+def expected(filled: Mapping[str, tuple[Message, str]]) -> tuple[dict[str, Told], dict[str, Told]]:
+    """What the oracle has for the qualified topic and for the audit topic, by id."""
+    audit = {}
+    for name, (message, origin) in filled.items():
+        verdict = judge(message)
+        audit[name] = Told(
+            value=verdict.value, end_state=verdict.end_state, reason=verdict.reason, origin=origin
+        )
+    return {name: told for name, told in audit.items() if told.end_state == "qualified"}, audit
+
+
+def consume(bootstrap: str, topic: str) -> list[Any]:
+    """Every committed record up to the end, by confluent-kafka."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "check",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=SILENCE_S_MAX).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+        found, open_partitions = [], set(partitions)
+        while open_partitions:
+            (message,) = consumer.consume(1, SILENCE_S_MAX) or [None]
+            assert message is not None, f"silence in {topic}"
+            if message.error() is None:
+                found.append(message)
+            elif message.error().name() == "_PARTITION_EOF":
+                open_partitions.discard(message.partition())
+            else:
+                raise KafkaException(message.error())
+        return found
+    finally:
+        consumer.close()
+
+
+def read_once(bootstrap: str, topic: str) -> dict[str, Told]:
+    """By id; a record that is there twice fails the test."""
+    found: dict[str, Told] = {}
+    for message in consume(bootstrap, topic):
+        headers = {name: value.decode() for name, value in message.headers()}
+        assert headers["ce_id"] not in found, f"{headers['ce_id']} is in {topic} twice"
+        found[headers["ce_id"]] = Told(
+            value=message.value(),
+            end_state=headers["holdfast_end_state"],
+            reason=headers.get("holdfast_reason"),
+            origin=headers["holdfast_origin"],
+        )
+    return found
+
+
+def end_states(told: Iterable[Told]) -> Counter[str]:
+    """How many there are of each."""
+    return Counter(each.end_state for each in told)

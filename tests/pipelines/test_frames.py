@@ -1,0 +1,191 @@
+"""Rows of a topic → end states, headers, topics and books, against the plain Python oracle of the example."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from examples.compliance.checks import assess
+from examples.compliance.generator import Message, messages
+from examples.compliance.oracle import judge
+from holdfast.errors import UsageError
+from holdfast.pipelines.frames import count, end, route, with_identity
+from holdfast.pipelines.identity import Identity, Location, Part, identify
+from holdfast.records.record import Record
+from holdfast.spark.schema import SCHEMA
+from tests.pipelines.files import make_pipeline
+
+STAMP = datetime(2026, 2, 1, tzinfo=UTC)
+ODD = [
+    Message(key=b"k", value=b"{}", headers=()),
+    Message(key=b"k", value=b"{}", headers=(("ce_id", b"1"), ("ce_time", b"noon"))),
+    Message(key=b"k", value=b"{}", headers=(("ce_id", b"\xff"), ("tenant", b"acme"))),
+    Message(
+        key=b"k",
+        value=b'{"order": {"id": "x1", "n": [7]}}',
+        headers=(("ce_id", b"2"), ("tenant", b"acme"), ("ce_time", b"1969-12-31T23:59:59.9999Z")),
+    ),
+    Message(
+        key=b"", value=b"not JSON", headers=(("ce_id", b"3"), ("tenant", b""), ("ce_time", b"1769860800000"))
+    ),
+]
+
+
+def as_frame(spark: SparkSession, made: list[Message]) -> DataFrame:
+    """As the source gives them."""
+    rows = [
+        (m.key, m.value, "in", 0, offset, STAMP, 0, list(m.headers) or None) for offset, m in enumerate(made)
+    ]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def headers_of(row: Any) -> dict[str, str]:
+    """By name; no name may stand there twice."""
+    names = [each.key for each in row.headers]
+    assert len(set(names)) == len(names)
+    return {each.key: bytes(each.value).decode("utf-8", "replace") for each in row.headers}
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        Identity(),
+        Identity(
+            id=Location(part=Part.VALUE, json_path="$.order.id"),
+            source=Location(part=Part.VALUE, json_path="$.order.n[0]"),
+            tenant=Location(part=Part.KEY),
+            time=Location(part=Part.TIMESTAMP),
+        ),
+    ],
+)
+def test_identity_is_that_of_plain_python(spark: SparkSession, identity: Identity) -> None:
+    """Spark's expressions and the function that `check` uses come to the same, for odd messages too."""
+    made = [*messages(20), *ODD]
+    rows = with_identity(as_frame(spark, made), identity).orderBy("offset").collect()
+    for message, row in zip(made, rows, strict=True):
+        record = Record(key=message.key, value=message.value, headers=message.headers)
+        found = identify(record, identity)
+        assert (row.id, row.source, row.tenant) == (found.id, found.source, found.tenant)
+        known_ms = int(STAMP.timestamp() * 1000) if found.time_ms is None else found.time_ms
+        assert row.time.astimezone(UTC).timestamp() * 1000 // 1 == known_ms
+        assert row.origin == f"in/0@{row.offset}"
+
+
+def test_end_states_and_headers(spark: SparkSession, tmp_path: Path) -> None:
+    """Every message ends as the oracle says, and tells in headers who it is, where it came from and why."""
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix="p")
+    made = list(messages(300))
+    frame = end(with_identity(as_frame(spark, made), pipeline.identity), pipeline, assess)
+    rows = {headers_of(row)["ce_id"]: row for row in frame.collect()}
+    assert len(rows) == len(made)
+    states = Counter()
+    for offset, message in enumerate(made):
+        expected = judge(message)
+        told = {name: value.decode() for name, value in message.headers}
+        row = rows[told["ce_id"]]
+        told |= {"holdfast_end_state": expected.end_state, "holdfast_origin": f"in/0@{offset}"}
+        told |= {"holdfast_reason": expected.reason} if expected.reason else {}
+        assert (bytes(row.value), bytes(row.key)) == (expected.value, message.key)
+        assert headers_of(row) == told
+        states[row.end_state] += 1
+    assert set(states) == {"qualified", "not_qualified", "failed"}
+
+
+def test_who_says_nothing_has_failed(spark: SparkSession, tmp_path: Path) -> None:
+    """Without an id or a tenant, and with an end state that is none: failed, with the reason; nothing gets lost."""
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix="p")
+    forged = (("ce_id", b"9"), ("tenant", b"acme"), ("holdfast_end_state", b"qualified"))
+    made = [*ODD, Message(key=b"k", value=b"lost", headers=forged)]
+
+    def transform(frame: DataFrame) -> DataFrame:
+        state = sql.when(sql.col("value") == b"lost", "losst").when(sql.col("id") == "2", sql.lit(None))
+        return frame.withColumn("end_state", state.otherwise("qualified")).drop("headers", "key", "timestamp")
+
+    frame = end(with_identity(as_frame(spark, made), pipeline.identity), pipeline, transform)
+    rows = sorted(frame.collect(), key=lambda row: headers_of(row)["holdfast_origin"])
+    assert [row.end_state for row in rows] == ["failed"] * len(made)
+    assert [headers_of(row)["holdfast_reason"] for row in rows] == [
+        "no id",
+        "no tenant",
+        "no id",
+        "unknown end state null",
+        "no tenant",
+        "unknown end state losst",
+    ]
+    # The transform has dropped the headers: the identity is written anew.
+    assert headers_of(rows[3]) == {
+        "ce_id": "2",
+        "tenant": "acme",
+        "ce_time": "-1",
+        "holdfast_end_state": "failed",
+        "holdfast_origin": "in/0@3",
+        "holdfast_reason": "unknown end state null",
+    }
+    assert {row.key for row in rows} == {None}
+
+
+@pytest.mark.parametrize("mode", ["adapter", "transaction"])
+def test_topics(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """Qualified messages to their topic, the others to audit; in a transaction audit is told of all of them."""
+    pipeline = make_pipeline(tmp_path, mode=mode, prefix="p")
+    made = list(messages(100))
+    frame = route(end(with_identity(as_frame(spark, made), pipeline.identity), pipeline, assess), pipeline)
+    assert set(frame.columns) == {"key", "value", "timestamp", "headers", "topic"}
+    found = Counter((row.topic, headers_of(row)["ce_id"]) for row in frame.collect())
+    expected: Counter[tuple[str, str]] = Counter()
+    for message in made:
+        name = dict(message.headers)["ce_id"].decode()
+        is_qualified = judge(message).end_state == "qualified"
+        if is_qualified:
+            expected["p.qualified", name] += 1
+        if not is_qualified or mode == "transaction":
+            expected["p.audit", name] += 1
+    assert found == expected
+
+
+def test_books(spark: SparkSession, tmp_path: Path) -> None:
+    """Counted per tenant, window and stage; both sides of a window have the same fingerprint."""
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix="p")
+    made = list(messages(200))
+    identified = with_identity(as_frame(spark, made), pipeline.identity)
+    window_ms = 6 * 3_600_000
+    rows = count(identified, end(identified, pipeline, assess), window_ms).collect()
+    expected: Counter[tuple[str, int, str]] = Counter()
+    for message in made:
+        record = Record(key=message.key, value=message.value, headers=message.headers)
+        found = identify(record, pipeline.identity)
+        assert found.tenant is not None
+        assert found.time_ms is not None
+        for stage in ("ingested", judge(message).end_state):
+            expected[found.tenant, found.time_ms // window_ms * window_ms, stage] += 1
+    assert {(row.tenant, row.window_start_ms, row.stage): row["count"] for row in rows} == expected
+    ingested = [row for row in rows if row.stage == "ingested"]
+    ended = [row for row in rows if row.stage != "ingested"]
+    assert sum(row.hash_sum for row in ingested) == sum(row.hash_sum for row in ended)
+    assert len(ingested) == len({"acme", "globex", "initech"}) * 4
+
+
+@pytest.mark.parametrize(
+    ("transform", "told"),
+    [
+        (lambda frame: frame, "no column 'end_state'"),
+        (lambda frame: frame.withColumn("end_state", sql.lit(1)), "end_state as int, not as string"),
+        (lambda frame: frame.withColumn("end_state", sql.lit("failed")).drop("tenant"), "no column 'tenant'"),
+        (
+            lambda frame: frame.withColumn("end_state", sql.lit("failed")).withColumn("value", sql.lit(1)),
+            "value as int",
+        ),
+        (lambda frame: None, "NoneType, not a DataFrame"),
+    ],
+)
+def test_transforms_that_break_the_contract(
+    spark: SparkSession, tmp_path: Path, transform: Any, told: str
+) -> None:
+    """Seen from the schema alone, before any message is touched."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="p")
+    with pytest.raises(UsageError, match=told):
+        end(with_identity(spark.createDataFrame([], SCHEMA), pipeline.identity), pipeline, transform)

@@ -1,0 +1,107 @@
+"""Service and adapter as the processes that users run, each killed once; the next start does what is left to do."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.client.cluster import Cluster
+from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.state import PartFiles, PartState
+from holdfast.pipelines.status import look_at
+from holdfast.pipelines.tally import decode_tally, merge
+from tests.pipelines.conftest import SHORT_LIVED
+from tests.pipelines.files import make_pipeline
+from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service
+
+SEED = 20261117
+MESSAGES = 600
+BATCH = 60
+START_S_MAX = 240.0
+POLL_S = 0.02
+
+
+def start(pipeline: Pipeline, part: str) -> "subprocess.Popen[bytes]":
+    """`holdfast pipeline run FILE --only PART`."""
+    options = [word for name, value in SHORT_LIVED.items() for word in ("--conf", f"{name}={value}")]
+    words = ["pipeline", "run", str(pipeline.path), "--only", part, "--master", "local[1]", *options]
+    with (pipeline.path.parent / f"{part}.log").open("wb") as log:
+        return subprocess.Popen([sys.executable, "-m", "holdfast", *words], stderr=log, stdout=log)
+
+
+def kill_in_batch(
+    pipeline: Pipeline, part: str, process: "subprocess.Popen[bytes]", batch_id: int
+) -> PartState:
+    """SIGKILL as soon as it tells of that batch, whatever it does just then with the next one."""
+    files = PartFiles(pipeline.checkpoint, part)
+    deadline = time.monotonic() + START_S_MAX
+    log = pipeline.path.parent / f"{part}.log"
+    while True:
+        state = files.read()
+        if state is not None and state.queries and state.queries[0].batch_id >= batch_id:
+            break
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(POLL_S)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return state
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [SEED])
+def test_transaction_service_killed(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path, seed: int
+) -> None:
+    """Data, audit and books are those of the oracle, each once, although batches were broken off."""
+    pipeline = make_pipeline(
+        tmp_path, mode="transaction", prefix="kill-t", bootstrap=bootstrap, records=BATCH
+    )
+    filled = fill(cluster, "kill-t", MESSAGES)
+    process = start(pipeline, "service")
+    try:
+        state = kill_in_batch(pipeline, "service", process, random.Random(seed).randrange(3))
+    finally:
+        process.kill()
+        process.wait()
+    assert state.queries[0].rows < MESSAGES
+    assert [part.phase for part in look_at(pipeline, cluster)] == ["killed"]
+    run_service(spark, pipeline)
+    qualified, audit = expected(filled)
+    assert read_once(bootstrap, "kill-t.qualified") == qualified
+    assert read_once(bootstrap, "kill-t.audit") == audit
+    books = merge(decode_tally(message.value()) for message in consume(bootstrap, "kill-t.tally"))
+    assert all(record.is_balanced for record in books.values())
+    assert sum(record.stages["ingested"].count for record in books.values()) == MESSAGES
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [SEED])
+def test_service_and_adapter_killed(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path, seed: int
+) -> None:
+    """Both at work in processes of their own, killed one after the other; either goes on without the other."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="kill-a", bootstrap=bootstrap, records=BATCH)
+    filled = fill(cluster, "kill-a", MESSAGES)
+    processes = {part: start(pipeline, part) for part in ("service", "adapter")}
+    try:
+        kill_in_batch(pipeline, "service", processes["service"], random.Random(seed).randrange(3))
+        state = kill_in_batch(pipeline, "adapter", processes["adapter"], 0)
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
+    assert state.spark_ui.startswith("http://127.0.0.1:")
+    assert [part.phase for part in look_at(pipeline, cluster)] == ["killed", "killed"]
+    run_service(spark, pipeline)
+    run_adapters(spark, pipeline)
+    qualified, audit = expected(filled)
+    assert read_once(bootstrap, "kill-a.qualified") == qualified
+    assert read_once(bootstrap, "kill-a.audit") == audit
+    assert [[lag.lag for lag in part.lags] for part in look_at(pipeline, cluster)] == [[0], [0]]

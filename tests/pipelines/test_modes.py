@@ -1,0 +1,169 @@
+"""The delivery modes, run to the end of what is there and held against the plain Python oracle, record by record."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.compliance.generator import Message
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import fetch_group_offsets
+from holdfast.client.topics import alter_configs
+from holdfast.pipelines import delivery
+from holdfast.pipelines.status import find_lag
+from holdfast.pipelines.tally import decode_tally, merge
+from holdfast.spark.sink import Sink
+from tests.pipelines.files import make_pipeline
+from tests.pipelines.runs import (
+    consume,
+    end_states,
+    expected,
+    fill,
+    read_once,
+    run_adapters,
+    run_service,
+)
+
+MESSAGES = 300
+
+
+class Fault(Exception):
+    """What a test lets happen."""
+
+
+def test_transaction(spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    """Both topics equal the oracle, in several micro-batches; the books agree with them, and balance."""
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix="txn", bootstrap=bootstrap, records=120)
+    filled = fill(cluster, "txn", MESSAGES)
+    ran = run_service(spark, pipeline)
+    qualified, audit = expected(filled)
+    assert read_once(bootstrap, "txn.qualified") == qualified
+    assert read_once(bootstrap, "txn.audit") == audit
+    records = [decode_tally(message.value()) for message in consume(bootstrap, "txn.tally")]
+    assert len({record.batch_id for record in records}) == 3
+    books = merge(records)
+    assert all(record.is_balanced for record in books.values())
+    states = end_states(audit.values())
+    for state, number in {**states, "ingested": MESSAGES}.items():
+        assert (
+            sum(record.stages[state].count for record in books.values() if state in record.stages) == number
+        )
+        assert ran.messages[state] == number
+    assert {tenant for tenant, _ in books} == {"acme", "globex", "initech"}
+    # The group of the service tells lag tools how far it is.
+    positions = fetch_group_offsets(cluster, pipeline.service_group)
+    assert set(find_lag(cluster, "txn.in", {p.partition: o for p, o in positions.items()}).values()) == {0}
+
+
+def test_service_fails_before_its_send(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the next service nor audit gets the message; the next start makes up for it."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="early", bootstrap=bootstrap)
+    filled = fill(cluster, "early", 40)
+
+    def fail(self: object, ended: DataFrame, books: object, batch_id: int) -> None:
+        raise Fault("before the send")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(delivery.ExactDelivery, "__call__", fail)
+        with pytest.raises(StreamingQueryException, match="before the send"):
+            run_service(spark, pipeline)
+    run_adapters(spark, pipeline)
+    assert consume(bootstrap, "early.qualified") == consume(bootstrap, "early.audit") == []
+    run_service(spark, pipeline)
+    run_adapters(spark, pipeline)
+    compare(bootstrap, "early", filled)
+
+
+def test_adapter_fails(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next service has read the message; audit gets it when the adapter is back, and once."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="stuck", bootstrap=bootstrap)
+    filled = fill(cluster, "stuck", 40)
+    run_service(spark, pipeline)
+    qualified, audit = expected(filled)
+    assert read_once(bootstrap, "stuck.qualified") == qualified
+
+    def fail(self: object, frame: DataFrame, batch_id: int) -> None:
+        raise Fault("the adapter")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Sink, "__call__", fail)
+        with pytest.raises(StreamingQueryException, match="the adapter"):
+            run_adapters(spark, pipeline)
+    told = read_once(bootstrap, "stuck.audit")
+    assert told == {name: each for name, each in audit.items() if each.end_state != "qualified"}
+    run_adapters(spark, pipeline)
+    run_adapters(spark, pipeline)
+    compare(bootstrap, "stuck", filled)
+
+
+def test_downstream_consumer_fails(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path
+) -> None:
+    """Audit has the record; the next service finds it when it is back, from where it had come."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="down", bootstrap=bootstrap)
+    filled = fill(cluster, "down", 40)
+    run_service(spark, pipeline)
+    first = consume_some(bootstrap, "down.qualified", number=5)
+    run_adapters(spark, pipeline)
+    compare(bootstrap, "down", filled)
+    rest = consume_some(bootstrap, "down.qualified", number=None)
+    qualified, _ = expected(filled)
+    assert sorted(first + rest) == sorted(qualified)
+
+
+def test_dual_loses_what_fails_beyond_the_retries(
+    spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_path: Path
+) -> None:
+    """The next service has every message, audit has none of a batch whose sends failed, and nobody stops."""
+    pipeline = make_pipeline(tmp_path, mode="dual", prefix="dual", bootstrap=bootstrap)
+    filled = fill(cluster, "dual", 40)
+    qualified, audit = expected(filled)
+    # One replica is all there is: every send to the topic is refused with NOT_ENOUGH_REPLICAS, and may be tried again.
+    alter_configs(cluster, "dual.audit", put={"min.insync.replicas": "2"}, unset=[])
+    ran = run_service(spark, pipeline)
+    assert ran.given_up == {"dual.audit": len(audit)}
+    assert read_once(bootstrap, "dual.qualified") == qualified
+    alter_configs(cluster, "dual.audit", put={}, unset=["min.insync.replicas"])
+    assert run_service(spark, pipeline).given_up == {}
+    assert consume(bootstrap, "dual.audit") == []
+
+
+def compare(bootstrap: str, prefix: str, filled: Mapping[str, tuple[Message, str]]) -> None:
+    """Both topics against the oracle; every record once."""
+    qualified, audit = expected(filled)
+    assert read_once(bootstrap, f"{prefix}.qualified") == qualified
+    assert read_once(bootstrap, f"{prefix}.audit") == audit
+
+
+def consume_some(bootstrap: str, topic: str, *, number: int | None) -> list[str]:
+    """The next service: reads so many, or all that is left, commits how far it is, and is gone."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"next.{topic}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[str] = []
+    try:
+        while number is None or len(found) < number:
+            (message,) = consumer.consume(1, 30.0 if number is not None or not found else 3.0) or [None]
+            if message is None:
+                break
+            assert message.error() is None
+            found.append(dict(message.headers())["ce_id"].decode())
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found

@@ -1,0 +1,97 @@
+"""Rows that go through the sink are in the topic once, whatever dies on the way; `make soak` has every step."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
+from holdfast.client.producer import partition_of_key
+from holdfast.spark.sink import Sink, by_output_partition
+from holdfast.spark.steps import Step
+from tests.process import HoldfastProcess
+from tests.spark.kills import FILES, Kill, strike
+from tests.spark.streams import (
+    FORMS,
+    ROWS_PER_FILE,
+    consume,
+    make_topic,
+    read_files,
+    start_plain_format,
+    wanted,
+    write_files,
+)
+
+# Three cases of the matrix that `make soak` goes through, one for each victim.
+KILLS = [
+    Kill(victim="driver", form="sink", step=Step.ENDED),
+    Kill(victim="worker", form="sink", step=Step.WRITTEN),
+    Kill(victim="worker", form="format", step=Step.WRITTEN),
+    Kill(victim="holdfast", form="sink", step=Step.STAGED),
+]
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
+    """A Holdfast that may be killed."""
+    with HoldfastProcess(tmp_path_factory.mktemp("mortal") / "data") as process:
+        yield process
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_row_once(spark: SparkSession, holdfast: str, tmp_path: Path, form: str) -> None:
+    """And after a restart only what is new."""
+    topic = f"once.{form}"
+    make_topic(holdfast, topic)
+    for files in (FILES - 1, FILES):
+        write_files(tmp_path / "in", files)
+        frame = read_files(spark, tmp_path / "in")
+        FORMS[form](frame, holdfast, topic, tmp_path / "checkpoint").awaitTermination()
+        assert consume(holdfast, topic) == wanted(files)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kill", KILLS, ids=str)
+def test_killed(spark: SparkSession, mortal: HoldfastProcess, tmp_path: Path, kill: Kill) -> None:
+    """SIGKILL in the middle of a micro-batch: nothing is lost, nothing is there twice."""
+    strike(kill, spark, mortal, tmp_path)
+
+
+def test_two_tasks_on_one_partition_fail_the_query(
+    spark: SparkSession, holdfast: str, tmp_path: Path
+) -> None:
+    """The format alone does not shuffle: it says so before a row can be lost, and what to do."""
+    make_topic(holdfast, "unshuffled", partitions=2)
+    write_files(tmp_path / "in", 1)
+    frame = read_files(spark, tmp_path / "in")
+    with pytest.raises(PySparkException, match="by_output_partition"):
+        start_plain_format(frame, holdfast, "unshuffled", tmp_path / "checkpoint").awaitTermination()
+    assert consume(holdfast, "unshuffled").total() == 0
+
+
+@pytest.mark.parametrize("form", ["sink", "format"])
+def test_rows_choose_their_topics(spark: SparkSession, holdfast: str, tmp_path: Path, form: str) -> None:
+    """Several topics in one transaction, each with its own number of partitions; keys go where clients put them."""
+    topics = {f"{form}.qualified": 3, f"{form}.audit": 2}
+    for topic, partitions in topics.items():
+        make_topic(holdfast, topic, partitions=partitions)
+    write_files(tmp_path / "in", 1)
+    names = list(topics)
+    choice = sql.when(sql.col("key").isNull(), names[1]).otherwise(names[0])
+    frame = read_files(spark, tmp_path / "in").withColumn("topic", choice)
+    options: dict[str, Any] = {"bootstrap": holdfast, "topics": ",".join(topics)}
+    if form == "sink":
+        writer = frame.writeStream.foreachBatch(Sink(**options))
+    else:
+        writer = by_output_partition(frame, **options).writeStream.format("holdfast").options(**options)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    qualified, audit = (consume(holdfast, topic) for topic in names)
+    assert qualified + audit == wanted(1)
+    assert audit.total() == ROWS_PER_FILE // 3
+    read = spark.read.format("holdfast").option("bootstrap", holdfast).option("topic", names[0]).load()
+    for row in read.select("key", "partition").collect():
+        assert row.partition == partition_of_key(bytes(row.key), 3)
