@@ -1,5 +1,6 @@
 """Coordination over HTTP and as metrics: what is told, in which words, and how much of it at most."""
 
+import http.client
 from collections.abc import Iterator
 
 import pytest
@@ -155,3 +156,7 @@ def test_the_route(process: HoldfastProcess) -> None:
     }
     with pytest.raises(AdminRefused, match="no topic 'none': see `holdfast topic list`"):
         get_json(address(process), "/compaction?topic=none")
+    connection = http.client.HTTPConnection(address(process), timeout=20)
+    connection.request("GET", "/compaction?topic=none")
+    assert connection.getresponse().status == http.HTTPStatus.NOT_FOUND
+    connection.close()
