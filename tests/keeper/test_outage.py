@@ -76,7 +76,10 @@ def test_cleanup_goes_on_when_the_replica_is_back(engine: Engine, monkeypatch: p
     engine.round()
     engine.round()
     assert engine.removal(key).removable.mtro == 2
-    assert [engine.read(key, store) for store in (1, 2, 3)] == [[(1, b"a", None)]] * 3
+    for since_ms in (0, RETENTION_MS // 2):
+        pass_time(engine, monkeypatch, 10 * RETENTION_MS + since_ms)
+        engine.round()
+        assert [engine.read(key, store) for store in (1, 2, 3)] == [[(1, b"a", None)]] * 3
     pass_time(engine, monkeypatch, 12 * RETENTION_MS)
     engine.round()
     assert [engine.read(key, store) for store in (1, 2, 3)] == [[]] * 3

@@ -247,6 +247,25 @@ def test_the_last_store_in_sync_is_not_given_up(engine: Engine) -> None:
     assert engine.table(key, 2) == engine.table(key, 1)
 
 
+def test_a_store_that_has_lost_a_segment_stays_away(engine: Engine) -> None:
+    """Shortened or gone while it was away: it would serve a gap; the file is named, and put back it may come."""
+    key = fill(engine)
+    (segment,) = (engine.data / "stores" / "3").glob("segments/*/*/*.log")
+    whole = segment.read_bytes()
+    with engine.away(3):
+        engine.append(key, (b"c", b"new"))
+    for damage in (lambda: segment.write_bytes(whole[:-1]), segment.unlink):
+        damage()
+        engine.look()
+        assert engine.phase(3) is StorePhase.AWAY
+        assert segment.name in engine.cluster.returning.reasons[3]
+    segment.write_bytes(whole)
+    engine.look()
+    engine.round()
+    assert engine.phase(3) is StorePhase.IN_SYNC
+    assert engine.table(key, 3) == engine.table(key, 1)
+
+
 def test_what_nobody_recorded_is_cut_off_when_a_store_returns(engine: Engine) -> None:
     """A frame that it took alone was told to nobody, and its number was given again: nobody must find it there."""
     key = fill(engine)
