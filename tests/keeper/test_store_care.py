@@ -247,6 +247,24 @@ def test_the_last_store_in_sync_is_not_given_up(engine: Engine) -> None:
     assert engine.table(key, 2) == engine.table(key, 1)
 
 
+def test_a_store_that_takes_no_writes_stays_away(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would leave again with the next frame, and so on for as long as its disk is full."""
+    key = fill(engine)
+    with engine.away(3):
+        engine.append(key, (b"c", b"new"))
+
+    def fail(store: LocalStore) -> None:
+        raise StoreFailed(f"store {store.number} takes no writes: No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(LocalStore, "probe", fail)
+        engine.look()
+    assert engine.phase(3) is StorePhase.AWAY
+    assert "No space left" in engine.cluster.returning.reasons[3]
+    engine.look()
+    assert engine.phase(3) is StorePhase.JOINING
+
+
 def test_a_store_that_has_lost_a_segment_stays_away(engine: Engine) -> None:
     """Shortened or gone while it was away: it would serve a gap; the file is named, and put back it may come."""
     key = fill(engine)
