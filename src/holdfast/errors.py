@@ -22,6 +22,7 @@
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
+    │   └── AdminKnowsNot              it does not know what it was asked about
     ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
     ├── PipelineRefused                a pipeline cannot run, does not run, or has failed
     ├── JavaUnavailable                Spark cannot be started on any Java found here
@@ -208,6 +209,10 @@ class NobodyToAsk(ConnectionFailed):
 
 class AdminRefused(HoldfastError):
     """The admin service understood what it was asked for, and will not or cannot do it."""
+
+
+class AdminKnowsNot(AdminRefused):
+    """There is no such thing as the one that the admin service was asked about."""
 
 
 class WriteRefused(HoldfastError):

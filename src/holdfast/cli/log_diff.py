@@ -11,7 +11,14 @@ from holdfast.cli import present
 from holdfast.cli.admin_option import admin_options, find_admin
 from holdfast.cli.record_format import to_field
 from holdfast.cli.table_options import master_option
-from holdfast.errors import ConnectionFailed, NobodyToAsk, NotComparable, ReadingRefused, StoreFailed
+from holdfast.errors import (
+    ConnectionFailed,
+    NobodyToAsk,
+    NotComparable,
+    ReadingRefused,
+    StoreFailed,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from holdfast.client.readings import NotExamined, Reading
@@ -63,6 +70,8 @@ def _take(topic: str, data: Path, admin: str | None) -> "HeldReading":
         return hold_reading(address, ReadingWanted(topics=[topic], all_replicas=True))
     except ConnectionFailed as failure:
         raise NobodyToAsk(str(failure)) from failure
+    except UnknownTopicOrPartition as failure:
+        raise NotComparable(str(failure).removeprefix("option topic: ")) from failure
     except (ReadingRefused, StoreFailed) as failure:
         raise NotComparable(str(failure)) from failure
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import AdminRefused, ConnectionFailed
+from holdfast.errors import AdminKnowsNot, AdminRefused, ConnectionFailed
 
 ADDRESS_FILE = "admin.json"
 ANSWER_SECONDS_MAX = 10.0
@@ -56,5 +56,6 @@ def _ask(address: str, method: str, path: str, body: str | None, seconds_max: fl
         connection.close()
     if response.status != http.HTTPStatus.OK:
         reason = answer.get("error") if isinstance(answer, dict) else None
-        raise AdminRefused(str(reason or f"the admin service at {address} answers {response.status}"))
+        kind = AdminKnowsNot if response.status == http.HTTPStatus.NOT_FOUND else AdminRefused
+        raise kind(str(reason or f"the admin service at {address} answers {response.status}"))
     return answer

@@ -19,11 +19,13 @@ from holdfast.client.readings import (
     take_reading,
 )
 from holdfast.errors import (
+    AdminKnowsNot,
     AdminRefused,
     ConnectionFailed,
     HoldfastError,
     ReadingRefused,
     StoreFailed,
+    UnknownTopicOrPartition,
     UsageError,
 )
 from holdfast.spark.options import ReadOptions
@@ -120,6 +122,8 @@ def hold_reading(address: str, wanted: ReadingWanted) -> HeldReading:
     """Takes a reading; StoreFailed if the stores' directories are not those of this machine."""
     try:
         reading = take_reading(address, wanted)
+    except AdminKnowsNot as refusal:
+        raise UnknownTopicOrPartition(f"option topic: there is {refusal}") from None
     except AdminRefused as refusal:
         raise ReadingRefused(str(refusal)) from None
     held = HeldReading(
