@@ -3,7 +3,8 @@
 A warm round of the keeper on `local[2]`, all of it, from asking what is due to the last file given back, beside the
 kernel alone (read, index, copy, write in this process) and beside DuckDB, which keeps the newest row of each key of
 the same records in Parquet. Then what coordination costs: its share of a round, messages, and what is held back for
-a replica that is away. COMPACT_SCALE=0.01 makes everything smaller, to try it.
+a replica that is away. COMPACT_SCALE=0.01 makes everything smaller, to try it; `python -m bench.compact WORD` takes
+only the logs whose names have the word in them ("lz4", "8 partitions"), or "coordination".
 """
 
 import os
@@ -105,12 +106,14 @@ def main() -> int:
         _run_turn(spark, Case(form=PLAIN, millions=1, partitions=2, rounds=1), Path(name, "warm"))
         figures: list[Figure] = []
         points: compact_plot.Points = {}
-        for case in CASES:
+        word = " ".join(sys.argv[1:])
+        for case in (case for case in CASES if word in str(case)):
             figures += _run_case(spark, case, Path(name, "case"), points, tell)
-        figures += _measure_coordination(spark, Path(name, "coordination"), tell)
+        if word in "coordination":
+            figures += _measure_coordination(spark, Path(name, "coordination"), tell)
         spark.stop()
-    plot = compact_plot.draw(FIGURES / "compact.svg", points)
-    tell(f"done; {plot}")
+    if points:
+        tell(f"done; {compact_plot.draw(FIGURES / 'compact.svg', points)}")
     return publish("compact", figures)
 
 

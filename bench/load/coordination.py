@@ -40,31 +40,18 @@ def messages_per_round(spark: "SparkSession", directory: Path, *, replicas: int,
 def held_by_absence(directory: Path, *, scale: float) -> list[Figure]:
     """The same writes and rounds with a third replica there and away: what the others hold more because of it."""
     records = max(20_000, int(ABSENCE_RECORDS * scale))
-    there = _bytes_held(directory / "there", records, is_away=False)
-    away = _bytes_held(directory / "away", records, is_away=True)
-    per_hour = RECORDS_PER_SECOND * 3600 / records
+    there, _ = _bytes_held(directory / "there", records, is_away=False)
+    away, written = _bytes_held(directory / "away", records, is_away=True)
+    held_mb = (away - there) / records * RECORDS_PER_SECOND * 3600 / 1e6
     told = f"a replica away for an hour, {RECORDS_PER_SECOND} records/s, {TOMBSTONES:.0%} deletes"
     return [
-        Figure(
-            name=f"{told}: held on each store that is there",
-            value=_mb(away[0] - there[0], per_hour),
-            unit="MB",
-        ),
-        Figure(name=f"{told}: held in the control plane", value=_mb(away[1] - there[1], per_hour), unit="MB"),
-        Figure(
-            name=f"{told}: of what was written",
-            value=round(100 * (away[0] - there[0]) / away[2], 2),
-            unit="%",
-        ),
+        Figure(name=f"{told}: held on each store that is there", value=round(held_mb, 1), unit="MB"),
+        Figure(name=f"{told}: of what was written", value=round(100 * (away - there) / written, 2), unit="%"),
     ]
 
 
-def _mb(held_bytes: int, factor: float) -> float:
-    return round(held_bytes * factor / 1e6, 1)
-
-
-def _bytes_held(directory: Path, records: int, *, is_away: bool) -> tuple[int, int, int]:
-    """Bytes on a store that is there, of the control plane, and written, when the keeper has no more to do."""
+def _bytes_held(directory: Path, records: int, *, is_away: bool) -> tuple[int, int]:
+    """Bytes on a store that is there, and bytes written, when the keeper has no more to do."""
     engine = Engine(directory / "data", nodes=3, limits=LIMITS)
     try:
         key = engine.create("t", delete_retention_ms="0")
@@ -84,11 +71,10 @@ def _bytes_held(directory: Path, records: int, *, is_away: bool) -> tuple[int, i
         else:
             write()
         stores = [_size_bytes(engine.data / "stores" / str(store)) for store in THERE]
-        control = sum(path.stat().st_size for path in engine.data.glob("control.db*"))
     finally:
         engine.end()
     shutil.rmtree(directory)
-    return sum(stores) // len(stores), control, written
+    return sum(stores) // len(stores), written
 
 
 def _size_bytes(directory: Path) -> int:

@@ -228,7 +228,10 @@ class JavaUnavailable(HoldfastError):
 
 
 class SparkLost(HoldfastError):
-    """Spark's JVM was killed, or ran out of memory; this process cannot start another one, its successor can."""
+    """Spark's JVM was killed, or ran out of memory: this process cannot start another one, its successor can.
+
+    Or the cluster that it was to run on is not there.
+    """
 
 
 class QueryFailed(HoldfastError):

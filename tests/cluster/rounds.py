@@ -1,6 +1,8 @@
 """A log that is large enough to meet a round of the keeper in the middle, and whoever is at work on it."""
 
+import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.round import Round
 from holdfast.spark.rewrites import SparkRunner
-from tests.cluster.standalone import SparkCluster, descendants
+from tests.cluster.standalone import SparkCluster, descendants, wait_for
 from tests.keeper.engine import Engine
 
 SEED = 11
@@ -54,6 +56,24 @@ def find_writer(cluster: SparkCluster, data: Path) -> tuple[int, int] | None:
             if any(data in path.parents and "segments" in path.parts for path in open_files(pid)):
                 return executor, pid
     return None
+
+
+def stop_writer(cluster: SparkCluster, data: Path) -> int | None:
+    """Stop a Python worker in the middle of a segment; one that was quicker than the signal may go on."""
+    found = find_writer(cluster, data)
+    if found is None:
+        return None
+    os.kill(found[1], signal.SIGSTOP)
+    wait_for(lambda: is_stopped(found[1]), "worker that stands still")
+    if find_writer(cluster, data) == found:
+        return found[1]
+    os.kill(found[1], signal.SIGCONT)
+    return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the signal has arrived."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def open_files(pid: int) -> Iterator[Path]:

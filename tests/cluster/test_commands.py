@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.standalone import SESSION, SparkCluster
-from tests.keeper.test_process import configured, create, run_keeper, settled_to, wait_until, write
+from tests.cluster.standalone import SESSION, SparkCluster, wait_for
+from tests.keeper.test_process import configured, create, run_keeper, settled_to, write
 from tests.process import HoldfastProcess
 
 SECONDS_MAX = 600.0
@@ -38,7 +38,7 @@ def test_up_has_its_keeper_use_the_cluster(cluster: SparkCluster, tmp_path: Path
     with HoldfastProcess(data, "--nodes", "2", *options) as log:
         create(log.bootstrap)
         write(log.bootstrap, 500, "v")
-        wait_until(lambda: settled_to(data) == [500, 500], "compaction")
+        wait_for(lambda: settled_to(data) == [500, 500], "compaction", seconds_max=SECONDS_MAX)
         assert log.stop() == 0
     assert count_keepers(cluster) > before, log.log
 

@@ -18,6 +18,7 @@ from tests.cluster.rounds import (
     make_round,
     segments_on_disk,
     segments_published,
+    stop_writer,
 )
 from tests.cluster.standalone import SparkCluster, descendants, kill, wait_for
 from tests.keeper.engine import Engine
@@ -82,8 +83,7 @@ def test_an_attempt_that_hangs_is_overtaken(
     key = engine.create("t")
     table = fill(engine, key)
     running = background.submit(make_round(engine, spark).run)
-    _, worker = wait_for(lambda: find_writer(cluster, engine.data), "executor that writes")
-    os.kill(worker, signal.SIGSTOP)
+    worker = wait_for(lambda: stop_writer(cluster, engine.data), "worker that writes")
     try:
         report = running.result(ROUND_SECONDS_MAX)
         left = segments_on_disk(engine.data)

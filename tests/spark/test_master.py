@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from holdfast.errors import ConnectionFailed, UsageError
+from holdfast.errors import SparkLost, UsageError
 from holdfast.spark.master import check_master, is_local, is_on_loopback, is_remote
 
 
@@ -45,5 +45,5 @@ def test_somebody_has_to_listen(scheme: str) -> None:
         port = listening.getsockname()[1]
         check_master(f"{scheme}://127.0.0.1:{port}")
         check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    with pytest.raises(ConnectionFailed, match=f"nobody to talk to at {scheme}://127.0.0.1:{port}"):
+    with pytest.raises(SparkLost, match=f"nobody to talk to at {scheme}://127.0.0.1:{port}"):
         check_master(f"{scheme}://127.0.0.1:{port}")

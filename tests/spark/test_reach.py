@@ -1,5 +1,6 @@
-"""Executors and the keeper must have the same stores before them."""
+"""Executors must have the stores before them that the keeper has, and what Holdfast needs."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreFailed
+from holdfast.keeper.jobs import RewriteJob, encode
 from holdfast.keeper.plan import plan
 from holdfast.keeper.task import rewrite
 from holdfast.keeper.work import WorkItem
+from holdfast.spark import rewrites
 from holdfast.spark.reach import check_store, check_written
 from holdfast.store.segment import segment_path
 from tests.keeper.engine import Engine
@@ -59,3 +62,23 @@ def test_what_the_keeper_does_not_see_is_not_published(item: WorkItem, is_cut: b
         path.unlink()
     with pytest.raises(StoreFailed, match=r"was written by an executor, and is not on"):
         check_written(item, done)
+
+
+def test_tasks_and_results_are_looked_at(item: WorkItem, tmp_path: Path) -> None:
+    """What runs on an executor fails for a store that is not there; what comes back unseen has failed, too."""
+    lost = replace(item, directory=str(tmp_path / "elsewhere"))
+    answer = rewrites._run_one(0, encode(RewriteJob(item=lost)), seed=1)
+    assert answer["answer"][0].as_py() is None
+    assert "every Spark executor needs" in answer["failure"][0].as_py()
+    done = rewrite(item, seed=1)
+    assert rewrites._seen(item, done) is done
+    segment_path(Path(item.directory), done.added[0].file).unlink()
+    assert isinstance(rewrites._seen(item, done), StoreFailed)
+
+
+def test_a_python_that_lacks_something(item: WorkItem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task says what, and what to do about it."""
+    monkeypatch.setitem(sys.modules, "holdfast.keeper.job_task", None)
+    answer = rewrites._run_one(0, encode(RewriteJob(item=item)), seed=1)
+    assert answer["answer"][0].as_py() is None
+    assert "has no module 'holdfast.keeper.job_task': install there" in answer["failure"][0].as_py()

@@ -55,4 +55,5 @@ def test_nothing_else_is_in_it() -> None:
     """No compiled files, which would be of this machine, and every module."""
     names = zipfile.ZipFile(package_zip()).namelist()
     assert not [name for name in names if "__pycache__" in name]
-    assert {"holdfast/spark/daemon.py", "pyspark_holdfast/__init__.py"} <= set(names)
+    metadata = f"holdfast-{version('holdfast')}.dist-info/METADATA"
+    assert {"holdfast/spark/daemon.py", "pyspark_holdfast/__init__.py", metadata} <= set(names)

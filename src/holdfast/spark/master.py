@@ -4,7 +4,7 @@ import re
 import socket
 from typing import Final
 
-from holdfast.errors import ConnectionFailed, UsageError
+from holdfast.errors import SparkLost, UsageError
 
 MASTER_DEFAULT: Final = "local[*]"
 CONNECT_PORT: Final = 15002
@@ -15,7 +15,7 @@ _ADDRESS: Final = re.compile(r"(\[[^\]]+\]|[^:/;,\[\]]+)(?::(\d{1,5}))?")
 
 
 def check_master(master: str) -> None:
-    """A UsageError for what is no master, a ConnectionFailed if nobody listens there: Spark would try for minutes."""
+    """A UsageError for what is no master, a SparkLost if nobody listens there: Spark would try for minutes."""
     if not _KNOWN.fullmatch(master):
         raise UsageError(
             f"{master!r} is no Spark master: local[*], spark://HOST:PORT, yarn, k8s://…, "
@@ -31,7 +31,7 @@ def check_master(master: str) -> None:
         else:
             return
     if refusals:
-        raise ConnectionFailed(f"nobody to talk to at {master} ({'; '.join(refusals)})")
+        raise SparkLost(f"nobody to talk to at {master} ({'; '.join(refusals)})")
 
 
 def is_local(master: str) -> bool:
