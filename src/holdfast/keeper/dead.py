@@ -110,12 +110,14 @@ class DeadSearch:
 
     def _find_expired(self, batches: memoryview) -> Mask:
         """Batches below the log start, and tombstones that the group allows to go. They shadow all the same."""
-        tombstones = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
         dead = ~reaching(batches, self.item.log_start)
-        expired = tombstones.rows_below(self.item.tombstones_end)
-        dead[expired] = True
+        # What is dirty lies above: nobody has been clean past it. To look costs an eighth of the rewrite.
+        if index(as_octets(batches))["base_offset"][0] < self.item.tombstones_end:
+            tombstones = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
+            expired = tombstones.rows_below(self.item.tombstones_end)
+            dead[expired] = True
+            self.counts["tombstones_dropped"] += len(expired)
         self.counts["records_read"] += len(dead)
-        self.counts["tombstones_dropped"] += len(expired)
         return dead
 
     def _by_section(self, sections: Sequence[Section]) -> list[Bits]:
