@@ -12,6 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
+from holdfast.client.offsets import LATEST, list_offsets
 from tests.spark.streams import make_topic, run
 
 FIRST_MS = 1_700_000_000_000
@@ -26,9 +27,9 @@ def produce(bootstrap: str, topic: str, first: int, end: int, *, transaction: st
         producer.begin_transaction()
     for number in range(first, end):
         producer.produce(topic, value=b"%d" % number, partition=number % 3, timestamp=FIRST_MS + number)
+    assert producer.flush(30) == 0
     if transaction:
         producer.abort_transaction(30)
-    assert producer.flush(30) == 0
 
 
 def stream(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
@@ -57,12 +58,13 @@ def test_bounded_batches_and_visible_progress(spark: SparkSession, holdfast: str
     progress = [each for each in query.recentProgress if each["numInputRows"]]
     assert len(progress) == 3
     ends = [json.loads(each["sources"][0]["endOffset"])["stream"] for each in progress]
-    assert [sum(end.values()) for end in ends] == [25, 50, 66]
-    latest = json.loads(progress[0]["sources"][0]["latestOffset"])["stream"]
-    assert latest == {"0": 22, "1": 22, "2": 22}
     with Cluster(holdfast) as cluster:
+        last = list_offsets(cluster, "stream", dict.fromkeys(range(3), LATEST))
         committed = fetch_group_offsets(cluster, "spark-lag")
-    assert committed == {TopicPartition("stream", number): 22 for number in range(3)}
+    assert [sum(end.values()) for end in ends] == [25, 50, sum(last.values())]
+    latest = json.loads(progress[0]["sources"][0]["latestOffset"])["stream"]
+    assert latest == {str(partition): end for partition, end in last.items()}
+    assert committed == {TopicPartition("stream", partition): end for partition, end in last.items()}
     produce(holdfast, "stream", 60, 70)
     found, _ = collect(stream(spark, holdfast, **options), tmp_path)
     assert found == list(range(70))
@@ -74,7 +76,7 @@ def test_patterns_times_and_bytes(spark: SparkSession, holdfast: str, tmp_path: 
         make_topic(holdfast, topic)
         produce(holdfast, topic, 0, 30)
     options = {"subscribePattern": r"logs\..*", "startingTimestamp": str(FIRST_MS + 20)}
-    frame = stream(spark, holdfast, **options, maxBytesPerTrigger="400")
+    frame = stream(spark, holdfast, **options, maxBytesPerTrigger="100")
     found, query = collect(frame, tmp_path)
     assert found == sorted([*range(20, 30)] * 2)
     assert len([each for each in query.recentProgress if each["numInputRows"]]) > 1

@@ -13,7 +13,7 @@ from holdfast.client.groups import TopicPartition
 from holdfast.client.piece_producer import Piece, PieceProducer
 from holdfast.client.producer import init_producer
 from holdfast.client.transactions import Identity
-from holdfast.errors import WriteRefused
+from holdfast.errors import OutOfOrderSequence, WriteRefused
 from holdfast.records.batch import Codec
 from holdfast.records.encode import Rows
 from holdfast.spark.claims import make_claim
@@ -90,8 +90,14 @@ def write_part(
             timeout_ms=ticket.options.transaction_ms,
         )
         producer = PieceProducer(cluster, ticket.identity, generation=ticket.generation)
-        for batch in _with_first(first, filled):
-            producer.send(pieces_of(batch, ticket.options, ticket.outputs))
+        try:
+            for batch in _with_first(first, filled):
+                producer.send(pieces_of(batch, ticket.options, ticket.outputs))
+        except OutOfOrderSequence as error:
+            raise WriteRefused(
+                f"another task writes to the same partition ({error}): repartition with"
+                " holdfast.spark.sink.by_output_partition, or use its Sink"
+            ) from error
     on_step(Step.WRITTEN)
     return Report(task=task, identity=ticket.identity, counts=dict(producer.counts), claim=claim)
 
