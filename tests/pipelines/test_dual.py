@@ -1,10 +1,16 @@
 """Sends without transactions: tried again ten times, then given up, and what that does to the sequence numbers."""
 
+from typing import Any
+
+import pytest
+
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import LATEST, list_offsets
+from holdfast.client.piece_producer import PieceProducer
 from holdfast.client.topics import alter_configs, create_topic
 from holdfast.client.transactions import Identity
+from holdfast.errors import ConnectionFailed
 from holdfast.pipelines.dual import RETRIES_MAX, Sender
 from holdfast.records.build import Record, build_batch
 
@@ -86,3 +92,24 @@ def test_what_can_never_be_sent_is_given_up_at_once(cluster: Cluster) -> None:
     assert pauses == []
     assert sender.given_up["sends.small"] + ends(cluster, "sends.small")[0] == 4
     assert ends(cluster, "sends.small")[0] >= 2
+
+
+def test_given_up_although_it_was_written(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer is lost, so that nobody knows; the next record must not be taken for that one sent again."""
+    create_topic(cluster, "sends.doubt", partitions=1)
+    place = TopicPartition("sends.doubt", 0)
+    sender = Sender(cluster.bootstrap, sleep=lambda seconds: None)
+    produce = PieceProducer._produce
+
+    def lose_the_answer(self: PieceProducer, *about: Any) -> None:
+        produce(self, *about)
+        raise ConnectionFailed("the answer is lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PieceProducer, "_produce", lose_the_answer)
+        sender.send({place: [Few(b"1")]})
+    assert sender.given_up == {"sends.doubt": 1}
+    assert ends(cluster, "sends.doubt") == {0: 1}
+    sender.send({place: [Few(b"2")]})
+    sender.close()
+    assert ends(cluster, "sends.doubt") == {0: 2}
