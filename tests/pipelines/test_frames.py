@@ -82,7 +82,7 @@ def test_end_states_and_headers(spark: SparkSession, tmp_path: Path) -> None:
     frame = end(with_identity(as_frame(spark, made), pipeline.identity), pipeline, assess)
     rows = {headers_of(row)["ce_id"]: row for row in frame.collect()}
     assert len(rows) == len(made)
-    states = Counter()
+    states: Counter[str] = Counter()
     for offset, message in enumerate(made):
         expected = judge(message)
         told = {name: value.decode() for name, value in message.headers}

@@ -38,13 +38,13 @@ def test_state_and_stop(tmp_path: Path) -> None:
     with files.hold():
         assert files.is_running()
         files.write(STATE)
-        assert not files.is_asked_to_stop
+        assert not files.was_asked_to_stop()
         files.ask_to_stop()
-        assert files.is_asked_to_stop
+        assert files.was_asked_to_stop()
     assert not files.is_running()
     assert files.read() == STATE
     with files.hold():
-        assert not files.is_asked_to_stop
+        assert not files.was_asked_to_stop()
     (tmp_path / "checkpoint" / "service.json").write_text('{"format": 2}')
     with pytest.raises(PipelineRefused, match="another version"):
         files.read()

@@ -107,7 +107,7 @@ class Run:
                     _raise_failure(query)
             if not any(query.is_active for query in queries):
                 break
-            if self._leave.is_set() or self._files.is_asked_to_stop:
+            if self._leave.is_set() or self._files.was_asked_to_stop():
                 self._stop(queries)
                 break
             if time.monotonic() >= due:

@@ -105,8 +105,7 @@ class PartFiles:
         """It will see it within a second."""
         self._stop.touch()
 
-    @property
-    def is_asked_to_stop(self) -> bool:
+    def was_asked_to_stop(self) -> bool:
         """Whether somebody wants it to leave."""
         return self._stop.exists()
 
