@@ -9,6 +9,7 @@
     │   └── CorruptIndex               a segment's index
     ├── KeyIndexFull                   the keys of a compaction pass do not fit into its memory
     │   └── KeyTooLarge                one of them does not even fit alone
+    ├── FingerprintsFull               more groups of ids than there are cells for
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
     ├── FormatTooNew                   a newer Holdfast wrote it
@@ -144,6 +145,10 @@ class KeyIndexFull(HoldfastError):
 
 class KeyTooLarge(KeyIndexFull):
     """A key does not fit into an empty index: more parts do not help, more memory does."""
+
+
+class FingerprintsFull(HoldfastError):
+    """There are more groups of ids, by tenant and window, than the memory for their fingerprints allows."""
 
 
 class KeeperFailed(HoldfastError):

@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
+from holdfast.records.fingerprints import Fingerprints, Ids, select
 from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
 from holdfast.records.kernel.encoding import DELTA_BYTES_MAX, RowColumns, Slices, encode_rows, measure_rows
 from holdfast.records.kernel.fields import scan_headers
@@ -40,6 +41,7 @@ def warm() -> None:
     KeyIndex(bytes_max=KeyIndex.BYTES_MIN, seed=0).shadow(buffer, np.zeros(len(keep), np.bool_))
     find_tombstones(buffer)
     _warm_encoding(found.data)
+    _warm_fingerprints()
 
 
 def _warm_encoding(data: Octets) -> None:
@@ -50,6 +52,14 @@ def _warm_encoding(data: Octets) -> None:
     output = np.empty(int(sizes[0]) + DELTA_BYTES_MAX, np.uint8)
     encode_rows(columns, sizes, np.zeros(1, np.int64), output, 0)
     hash_keys(slices, np.empty(1, np.int32))
+
+
+def _warm_fingerprints() -> None:
+    fingerprints = Fingerprints[str](seed=0, bucket_bits=0)
+    ids, codes = Ids.of([b"id"]), np.zeros(1, np.int32)
+    fingerprints.add(["group"], codes, ids)
+    fingerprints.peel(fingerprints.cells("group"))
+    select(["group"], codes, ids, wanted={"group": [0]}, bucket_bits=0, seed=0)
 
 
 def main() -> None:

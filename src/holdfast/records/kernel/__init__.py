@@ -9,6 +9,7 @@
     prints     byte strings → fingerprints
     encoding   columns of rows → records
     murmur     keys → the hashes that Kafka's clients choose partitions by
+    fingerprint ids → cells of sums, by which two sides can be compared
     crc, hashing, varint, memory, layout, jit    what these are made of
 
 Compiled functions trust no length before they have checked it, and report the first fault as a code and a

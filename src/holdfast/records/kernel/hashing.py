@@ -61,6 +61,12 @@ def hash_bytes(data: Octets, start: Any, length: Any, secret: NDArray[np.uint64]
     return _fold(state ^ secret[2] ^ _U(length), secret[3])
 
 
+@inlined
+def hash_words(low: Any, high: Any, tag: Any, secret: NDArray[np.uint64]) -> Any:
+    """64 bits for two words and a tag."""
+    return _fold(_fold(low ^ secret[0], high ^ secret[1]) ^ secret[2] ^ _U(tag), secret[3])
+
+
 @compiled
 def _absorb_all_but_last(data: Octets, start: int, length: int, secret: NDArray[np.uint64]) -> Any:
     """What all but the last 1 to 16 bytes make of the state."""
