@@ -68,12 +68,8 @@ def test_an_open_transaction_or_a_forwarder_on_its_way_make_it_not_yet() -> None
     verdict = judge_day(replace(GOOD, partitions=(held,)))
     assert verdict.state is DayState.NOT_YET
     assert "orders.in-7 is stable up to offset 8 of 10" in verdict.reasons[0]
-    waiting = replace(
-        GOOD,
-        found={Kind.MISSING: 2},
-        waiting=2,
-        waiting_at=Place(topic="orders.qualified", partition=1, offset=5),
-    )
+    places = tuple(Place(topic="orders.qualified", partition=1, offset=offset) for offset in (5, 9))
+    waiting = replace(GOOD, found={Kind.MISSING: 2}, waiting=places)
     verdict = judge_day(waiting)
     assert verdict.state is DayState.NOT_YET
     assert "2 messages" in verdict.reasons[0]

@@ -118,9 +118,8 @@ class Evidence:
     """How many ids are affected; exact."""
     findings: tuple[Finding, ...] = ()
     """Some of them, or all, with coordinates."""
-    waiting: int = 0
-    """Of those that are missing, how many somebody has still to forward, having not yet come to them."""
-    waiting_at: Place | None = None
+    waiting: tuple[Place, ...] = ()
+    """Of those that are missing, the records that an adapter has still to come to, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +195,7 @@ def _still_to_come(evidence: Evidence) -> Iterable[str]:
         if view.read_to < view.end:
             yield f"{view} is stable up to offset {view.read_to} of {view.end}: an open transaction may hold messages"
     if evidence.waiting:
-        at = f", the first at {evidence.waiting_at}" if evidence.waiting_at else ""
-        yield f"{evidence.waiting} messages have still to be forwarded{at}"
+        yield f"{len(evidence.waiting)} messages have still to be forwarded, the first from {evidence.waiting[0]}"
 
 
 def _wrong(evidence: Evidence) -> Iterable[str]:

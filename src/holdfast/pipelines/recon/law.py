@@ -109,7 +109,12 @@ def tally(sightings: Iterable[Sighting]) -> Tally:
 
 def is_conserved(found: Tally, law: Law) -> bool:
     """Whether nothing is wrong with the id but, perhaps, that it is late."""
-    return not any(True for _ in _breaches(found, law))
+    return not kinds_of(found, law)
+
+
+def kinds_of(found: Tally, law: Law) -> set[Kind]:
+    """What is wrong with an id that was seen so often."""
+    return {kind for kind, _ in _breaches(found, law)}
 
 
 def judge(

@@ -75,7 +75,7 @@ def mark_ids(
 
 
 @compiled
-def check_of(low: int, high: int, length: int, secrets: NDArray[np.uint64]) -> Any:
+def check_of(low: Any, high: Any, length: int, secrets: NDArray[np.uint64]) -> Any:
     """The check of an id that is known by its lanes."""
     return hash_words(_U(low), _U(high), length, secrets[0])
 

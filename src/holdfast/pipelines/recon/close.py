@@ -1,0 +1,286 @@
+"""A tenant's day reconciled: fingerprints of all of it, an exact look where they differ, a search for the rest.
+
+Fingerprints only say where to look. What they point at is counted id by id, as a DataFrame plan, however much it is.
+Before an id is called missing or an orphan it is looked for in everything that is retained: its other records may
+bear another day, by a clock that was wrong.
+"""
+
+import os
+import secrets
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, fetch_group_offsets
+from holdfast.pipelines.config import WINDOW_MS, EndState, Mode, Pipeline
+from holdfast.pipelines.recon.columns import SEPARATOR, split_identity
+from holdfast.pipelines.recon.day import Counts, Day, Evidence, PartitionView, Verdict, judge_day
+from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, Tally, judge, kinds_of
+from holdfast.pipelines.recon.looking import pieces_of_all, pieces_of_day, view_partitions
+from holdfast.pipelines.recon.reading import (
+    INGESTED,
+    LATE,
+    NAMELESS,
+    ROW_TYPES,
+    STATES,
+    UNREADABLE,
+    Piece,
+    number_of,
+    read_piece,
+    stage_of,
+    topics_of,
+)
+from holdfast.records.fingerprints import Fingerprints, differing
+from holdfast.spark.reconcile import Geometry, Group, among, drill, fingerprint, search
+
+NAMED_MAX: Final = 10_000
+"""So many ids are named with coordinates; all are counted."""
+
+TASKS: Final = 2 * (os.cpu_count() or 1)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What reconciliation works with."""
+
+    session: SparkSession
+    cluster: Cluster
+    pipeline: Pipeline
+    tasks: int = TASKS
+    """Pieces to cut the work into."""
+    on_progress: Progress = lambda _: None
+
+    @property
+    def law(self) -> Law:
+        """What the pipeline promises."""
+        return Law(delivered=frozenset(self.pipeline.topics))
+
+
+def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
+    """Reads what there is of the day and judges it."""
+    views = view_partitions(desk.cluster, desk.pipeline)
+    pieces = pieces_of_day(desk.cluster, desk.pipeline, views, day, tenant=tenant, tasks=desk.tasks)
+    desk.on_progress(f"fingerprints of {sum(_size(piece) for piece in pieces):,} offsets")
+    geometry = Geometry(seed=secrets.randbits(63))
+    made = fingerprint(desk.session, pieces, read_piece, geometry)
+    wanted = where_to_look(made, tenant, day, desk.law)
+    found: Counter[Kind] = Counter()
+    findings: list[Finding] = []
+    if wanted:
+        desk.on_progress(f"an exact look at {len({group.window for group in wanted})} windows")
+        looked = Geometry(seed=geometry.seed, bucket_bits=made.bucket_bits)
+        rows = drill(desk.session, pieces, read_piece, looked, wanted=wanted, schema=ROW_TYPES)
+        found, findings = _look(desk, tenant, day, views, rows)
+    evidence = Evidence(
+        tenant=tenant,
+        day=day,
+        now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
+        partitions=tuple(views),
+        windows={window: counts_of(made, tenant, window) for window in day.windows},
+        found=found,
+        findings=tuple(findings),
+        waiting=_waiting(desk, findings),
+    )
+    return judge_day(evidence)
+
+
+def where_to_look(made: Fingerprints[Group], tenant: str, day: Day, law: Law) -> dict[Group, tuple[int, ...]]:
+    """The buckets in which the law may be broken, for every stage; and all records that cannot be read."""
+    wanted: dict[Group, tuple[int, ...]] = {}
+    for window in day.windows:
+        audited = {state: Group(tenant, number_of(Stage.AUDIT, state), window) for state in EndState}
+        ended = made.sum(audited.values())
+        buckets = set(differing(made.cells(Group(tenant, INGESTED, window)) - ended).tolist())
+        for state in law.delivered:
+            delivered = made.cells(Group(tenant, number_of(Stage.DELIVERED, state), window))
+            buckets |= set(differing(made.cells(audited[state]) - delivered).tolist())
+        if buckets:
+            wanted |= {Group(tenant, stage, window): tuple(sorted(buckets)) for stage in range(UNREADABLE)}
+        for stage in NOTED:
+            group = Group(tenant, stage, window)
+            if made.count(group):
+                wanted[group] = tuple(range(1 << made.bucket_bits))
+    return wanted
+
+
+def counts_of(made: Fingerprints[Group], tenant: str, window: int) -> Counts:
+    """What fingerprints know of a window without any further look."""
+    return Counts(
+        ingested=made.count(Group(tenant, INGESTED, window)),
+        audited={
+            state: made.count(Group(tenant, number_of(Stage.AUDIT, state), window)) for state in EndState
+        },
+        delivered={
+            state: made.count(Group(tenant, number_of(Stage.DELIVERED, state), window)) for state in EndState
+        },
+    )
+
+
+def suspects(rows: DataFrame, law: Law) -> DataFrame:
+    """The identities that break the law as far as these rows tell, with how often each was seen at every stage."""
+    counted = rows.where(sql.col("stage") < UNREADABLE).groupBy("identity")
+    tallies = counted.agg(
+        *(sql.count_if(sql.col("stage") == number).alias(_seen(number)) for number in _LAWFUL)
+    )
+    return tallies.where(~_conserved(law))
+
+
+def _look(
+    desk: Desk, tenant: str, day: Day, views: list[PartitionView], rows: DataFrame
+) -> tuple["Counter[Kind]", list[Finding]]:
+    rows = rows.persist()
+    try:
+        noted = rows.where(sql.col("stage") >= UNREADABLE)
+        found: Counter[Kind] = Counter()
+        for row in noted.groupBy("stage").count().collect():
+            found[NOTED[row.stage][0]] += row["count"]
+        topics = topics_of(desk.pipeline)
+        findings = [_noted(row, topics[row.topic][0]) for row in noted.limit(NAMED_MAX).collect()]
+        amiss = suspects(rows, desk.law).persist()
+        named = [bytes(row.identity) for row in amiss.limit(NAMED_MAX + 1).collect()]
+        if len(named) > NAMED_MAX:
+            found += _count_all(amiss, desk.law)
+            named = named[:NAMED_MAX]
+            findings += _name(desk, tenant, day, views, named)
+        else:
+            judged = _name(desk, tenant, day, views, named)
+            found += Counter(finding.kind for finding in judged)
+            findings += judged
+        amiss.unpersist()
+    finally:
+        rows.unpersist()
+    return found, findings
+
+
+def life_of(desk: Desk, tenant: str, single: str) -> dict[bytes, list[Sighting]]:
+    """Every record that is retained of an id, by identity: different sources may have given it."""
+    views = view_partitions(desk.cluster, desk.pipeline)
+    pieces = pieces_of_all(desk.pipeline, views, window_ms=WINDOW_MS, tasks=desk.tasks)
+    desk.on_progress(f"{sum(_size(piece) for piece in pieces):,} offsets searched")
+    alone, behind = single.encode(), (SEPARATOR + single).encode()
+
+    def matches(column: pa.Array) -> pa.Array:
+        return pc.or_(pc.equal(column, alone), pc.ends_with(column, behind))
+
+    return _lives(search(desk.session, pieces, read_piece, matches=matches, schema=ROW_TYPES), tenant)
+
+
+def _name(desk: Desk, tenant: str, day: Day, views: list[PartitionView], named: list[bytes]) -> list[Finding]:
+    """Every record of these messages, wherever it is, and what is wrong with them now that all is known."""
+    if not named:
+        return []
+    desk.on_progress(f"{len(named):,} suspects looked for in all that is retained")
+    pieces = pieces_of_all(desk.pipeline, views, window_ms=day.window_ms, tasks=desk.tasks)
+    found = search(desk.session, pieces, read_piece, matches=among(named), schema=ROW_TYPES)
+    lives = _lives(found, tenant)
+    return [
+        finding
+        for identity in sorted(lives)
+        for finding in judge(split_identity(identity)[1], lives[identity], desk.law)
+    ]
+
+
+def _lives(rows: DataFrame, tenant: str) -> dict[bytes, list[Sighting]]:
+    lives: dict[bytes, list[Sighting]] = defaultdict(list)
+    for row in rows.where((sql.col("tenant") == tenant) & (sql.col("stage") < UNREADABLE)).collect():
+        lives[bytes(row.identity)].append(_sighting(row, *stage_of(row.stage)))
+    return lives
+
+
+def _count_all(amiss: DataFrame, law: Law) -> "Counter[Kind]":
+    """By kind, from how often each pattern of sightings occurs: what is wrong depends on nothing else."""
+    found: Counter[Kind] = Counter()
+    columns = [_seen(number) for number in _LAWFUL]
+    for row in amiss.groupBy(*columns).count().collect():
+        for kind in kinds_of(_tally({number: row[_seen(number)] for number in _LAWFUL}), law):
+            found[kind] += row["count"]
+    return found
+
+
+def _waiting(desk: Desk, findings: list[Finding]) -> tuple[Place, ...]:
+    """Of the missing, those that an adapter has not yet come to: it will, if it lives."""
+    if desk.pipeline.mode is not Mode.ADAPTER:
+        return ()
+    progress: dict[TopicPartition, int] = {}
+    for adapter in desk.pipeline.adapters:
+        progress |= fetch_group_offsets(desk.cluster, adapter.group)
+    missing = [finding for finding in findings if finding.kind is Kind.MISSING]
+    return tuple(sorted(place for finding in missing for place in _not_forwarded(finding, progress)))
+
+
+def _not_forwarded(finding: Finding, progress: Mapping[TopicPartition, int]) -> Iterator[Place]:
+    audited = any(each.stage is Stage.AUDIT for each in finding.sightings)
+    for each in finding.sightings:
+        at = TopicPartition(each.place.topic, each.place.partition)
+        if each.stage is Stage.DELIVERED and not audited and each.place.offset >= progress.get(at, 0):
+            yield each.place
+            return
+
+
+def _conserved(law: Law) -> Column:
+    """`is_conserved` as an expression."""
+    ended = sum((sql.col(_seen(number_of(Stage.AUDIT, state))) for state in STATES), sql.lit(0))
+    ingested = sql.col(_seen(INGESTED))
+    lawful = (ended >= 1) & (ended <= ingested)
+    for state in law.delivered:
+        audited, delivered = (
+            sql.col(_seen(number_of(stage, state))) for stage in (Stage.AUDIT, Stage.DELIVERED)
+        )
+        lawful &= audited == delivered
+    return lawful
+
+
+def _tally(seen: Mapping[int, int]) -> Tally:
+    return Tally(
+        ingested=seen[INGESTED],
+        audited={state: seen[number_of(Stage.AUDIT, state)] for state in EndState},
+        delivered={state: seen[number_of(Stage.DELIVERED, state)] for state in EndState},
+    )
+
+
+def _noted(row: Row, stage: Stage) -> Finding:
+    kind, why = NOTED[row.stage]
+    return Finding(
+        kind=kind,
+        id=split_identity(bytes(row.identity))[1],
+        why=why,
+        sightings=(_sighting(row, stage, None),),
+    )
+
+
+def _sighting(row: Row, stage: Stage, state: EndState | None) -> Sighting:
+    return Sighting(
+        stage=stage,
+        end_state=state,
+        place=Place(topic=row.topic, partition=row.partition, offset=row.offset),
+        time_ms=row.time_ms,
+        arrived_ms=row.arrived_ms,
+    )
+
+
+def _size(piece: Piece) -> int:
+    return piece.offsets.end - piece.offsets.start
+
+
+def _seen(number: int) -> str:
+    return f"seen_{number}"
+
+
+_LAWFUL: Final = range(UNREADABLE)
+
+NOTED: Final = {
+    UNREADABLE: (Kind.UNPARSABLE, "it tells no end state that is known"),
+    NAMELESS: (Kind.UNPARSABLE, "it has no id that can be read"),
+    LATE: (Kind.LATE, "it came after the seal of its day"),
+}
+"""What is named by record, whatever becomes of the message."""

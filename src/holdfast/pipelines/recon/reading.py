@@ -1,0 +1,218 @@
+"""Pieces of the topics of a pipeline, and how a task reads one: from stored batches to rows that can be counted.
+
+Records go from the log straight into Arrow, in the task: nothing passes through the JVM.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import Isolation
+from holdfast.client.reader import OffsetRange, read_range
+from holdfast.pipelines.config import EndState, Pipeline
+from holdfast.pipelines.frames import ORIGIN_HEADER, STATE_HEADER
+from holdfast.pipelines.identity import Identity, Location, Part
+from holdfast.pipelines.recon.columns import (
+    CANARY_HEADER,
+    end_states,
+    find_header,
+    find_text,
+    find_times,
+    identities,
+    needed_columns,
+)
+from holdfast.pipelines.recon.law import Stage
+from holdfast.pipelines.tally import UNKNOWN_TENANT
+from holdfast.records.arrow import decode
+from holdfast.spark.rows import ahead, gather
+
+STATES: Final = tuple(EndState)
+INGESTED: Final = 0
+UNREADABLE: Final = 1 + 2 * len(STATES)
+"""The number of the stage of records that say no end state where they should."""
+NAMELESS: Final = UNREADABLE + 1
+LATE: Final = UNREADABLE + 2
+"""Those of records without an id, and of late ones. They stand there a second time: each of them is to be named."""
+
+ROW_SCHEMA: Final = pa.schema(
+    [
+        pa.field("tenant", pa.string()),
+        pa.field("stage", pa.int8()),
+        pa.field("window", pa.int64()),
+        pa.field("identity", pa.binary()),
+        pa.field("nameless", pa.bool_()),
+        pa.field("time_ms", pa.int64()),
+        pa.field("arrived_ms", pa.int64()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+    ]
+)
+ROW_TYPES: Final = (
+    "tenant string, stage byte, window long, identity binary, nameless boolean, time_ms long, arrived_ms long, "
+    "topic string, partition int, offset long"
+)
+"""The same for Spark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose messages count, and of when; None for all."""
+
+    window_ms: int
+    tenant: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    seal_ms: int | None = None
+    """What arrives from then on is late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Some offsets of a partition, and what stands there."""
+
+    bootstrap: str
+    offsets: OffsetRange
+    stage: Stage
+    state: EndState | None
+    """That of all records, where the topic is for one end state alone."""
+    identity: Identity
+    scope: Scope
+
+
+def number_of(stage: Stage, state: EndState | None) -> int:
+    """Stage and end state as one number."""
+    if stage is Stage.INGEST:
+        return INGESTED
+    if state is None:
+        return UNREADABLE
+    return 1 + STATES.index(state) + (len(STATES) if stage is Stage.DELIVERED else 0)
+
+
+def stage_of(number: int) -> tuple[Stage, EndState | None]:
+    """And back, for those of the law."""
+    assert 0 <= number < UNREADABLE
+    if number == INGESTED:
+        return Stage.INGEST, None
+    delivered, state = divmod(number - 1, len(STATES))
+    return Stage.DELIVERED if delivered else Stage.AUDIT, STATES[state]
+
+
+def topics_of(pipeline: Pipeline) -> dict[str, tuple[Stage, EndState | None]]:
+    """Every topic that has to be read, and what it tells."""
+    topics: dict[str, tuple[Stage, EndState | None]] = {pipeline.ingest: (Stage.INGEST, None)}
+    for state, topic in pipeline.topics.items():
+        shared = topic in topics
+        topics[topic] = (Stage.DELIVERED, None if shared else state)
+    topics[pipeline.audit] = (Stage.AUDIT, None)
+    return topics
+
+
+def carried(identity: Identity) -> Identity:
+    """Where the identity stands in what the pipeline writes: in headers."""
+    headers = {
+        column: Location(part=Part.HEADER, header=header) for column, header in identity.headers.items()
+    }
+    source = None if identity.source is None else headers["source"]
+    return Identity(id=headers["id"], source=source, tenant=headers["tenant"], time=headers["time"])
+
+
+def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece that are in its scope, canaries left out."""
+    wanted, columns = piece.offsets, needed_columns(piece.identity)
+    with Cluster(piece.bootstrap) as cluster:
+        chunks = read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED)
+        for stored in gather(ahead(chunks)):
+            # The reader has checked every CRC: once is enough.
+            table = decode(stored, start=wanted.start, end=wanted.end, columns=columns, check_crcs=False)
+            for batch in table.to_batches():
+                rows = to_rows(batch, piece)
+                yield rows
+                yield from noted(rows, piece.scope)
+
+
+def to_rows(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+    """What of a decoded batch counts, in the columns of ROW_SCHEMA."""
+    times = find_times(batch, piece.identity.time)
+    tenants = pc.fill_null(find_text(batch, piece.identity.tenant), UNKNOWN_TENANT)
+    keep = _in_scope(batch, times, tenants, piece.scope)
+    if keep is not None:
+        batch, times, tenants = batch.filter(keep), times.filter(keep), tenants.filter(keep)
+    named, nameless = identities(batch, piece.identity, lambda rows: _origins(batch, rows, piece))
+    count = batch.num_rows
+    time_ms = np.asarray(times)
+    return pa.RecordBatch.from_arrays(
+        [
+            tenants,
+            _stages(batch, piece),
+            pa.array(time_ms - time_ms % piece.scope.window_ms),
+            named,
+            nameless,
+            times,
+            batch["timestamp"].view(pa.int64()),
+            pa.repeat(pa.scalar(piece.offsets.topic, pa.string()), count),
+            pa.repeat(pa.scalar(piece.offsets.partition, pa.int32()), count),
+            batch["offset"],
+        ],
+        schema=ROW_SCHEMA,
+    )
+
+
+def noted(rows: pa.RecordBatch, scope: Scope) -> Iterator[pa.RecordBatch]:
+    """The rows that are to be named whatever becomes of them, once more."""
+    yield from _again(rows, rows["nameless"], NAMELESS)
+    if scope.seal_ms is not None:
+        yield from _again(rows, pc.greater_equal(rows["arrived_ms"], scope.seal_ms), LATE)
+
+
+def _again(rows: pa.RecordBatch, mask: pa.Array, stage: int) -> Iterator[pa.RecordBatch]:
+    found = rows.filter(mask)
+    if found.num_rows:
+        stages = pa.repeat(pa.scalar(stage, pa.int8()), found.num_rows)
+        yield found.set_column(ROW_SCHEMA.get_field_index("stage"), ROW_SCHEMA.field("stage"), stages)
+
+
+def _in_scope(batch: pa.RecordBatch, times: pa.Array, tenants: pa.Array, scope: Scope) -> pa.Array | None:
+    """Which rows to keep; None for all."""
+    canaries = find_header(batch["headers"], CANARY_HEADER)
+    masks = [] if canaries.null_count == len(canaries) else [canaries.is_null()]
+    if scope.tenant is not None:
+        masks.append(pc.equal(tenants, scope.tenant))
+    if scope.start_ms is not None:
+        masks.append(pc.greater_equal(times, scope.start_ms))
+    if scope.end_ms is not None:
+        masks.append(pc.less(times, scope.end_ms))
+    if not masks:
+        return None
+    keep = masks[0]
+    for mask in masks[1:]:
+        keep = pc.and_(keep, mask)
+    return keep
+
+
+def _stages(batch: pa.RecordBatch, piece: Piece) -> pa.Array:
+    if piece.stage is Stage.INGEST or piece.state is not None:
+        return pa.repeat(pa.scalar(number_of(piece.stage, piece.state), pa.int8()), batch.num_rows)
+    header = Location(part=Part.HEADER, header=STATE_HEADER)
+    first = number_of(piece.stage, STATES[0])
+    found = pc.add(end_states(find_text(batch, header)), first)
+    return pc.fill_null(found, UNREADABLE).cast(pa.int8())
+
+
+def _origins(batch: pa.RecordBatch, rows: pa.Array, piece: Piece) -> Iterable[str]:
+    """A message without an id is told by where it was ingested; what says nothing of that, by where it stands."""
+    said = pa.nulls(len(rows), pa.string())
+    if piece.stage is not Stage.INGEST:
+        header = Location(part=Part.HEADER, header=ORIGIN_HEADER)
+        said = find_text(batch, header).take(rows)
+    where = f"{piece.offsets.topic}/{piece.offsets.partition}@"
+    offsets = batch["offset"].take(rows)
+    return [
+        origin if origin is not None else f"{where}{offset}"
+        for origin, offset in zip(said.to_pylist(), offsets.to_pylist(), strict=True)
+    ]
