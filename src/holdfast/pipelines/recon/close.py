@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,13 +74,18 @@ def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -
     geometry = Geometry(seed=secrets.randbits(63))
     made = fingerprint(desk.session, pieces, read_piece, geometry)
     wanted = where_to_look(made, tenant, day, desk.law)
-    found: Counter[Kind] = Counter()
+    found = _count_noted(made, wanted)
     findings: list[Finding] = []
     if wanted:
         desk.on_progress(f"an exact look at {len({group.window for group in wanted})} windows")
         looked = Geometry(seed=geometry.seed, bucket_bits=made.bucket_bits)
         rows = drill(desk.session, pieces, read_piece, looked, wanted=wanted, schema=ROW_TYPES)
-        found, findings = _look(desk, tenant, day, views, rows)
+        if found:
+            findings += _noted(desk, rows)
+        if any(group.stage < UNREADABLE for group in wanted):
+            broken, named = _look(desk, tenant, day, views, rows)
+            found += broken
+            findings += named
     evidence = Evidence(
         tenant=tenant,
         day=day,
@@ -135,31 +140,32 @@ def suspects(rows: DataFrame, law: Law) -> DataFrame:
     return tallies.where(~_conserved(law))
 
 
+def _count_noted(made: Fingerprints[Group], wanted: Iterable[Group]) -> "Counter[Kind]":
+    found: Counter[Kind] = Counter()
+    for group in wanted:
+        if group.stage in NOTED:
+            found[NOTED[group.stage][0]] += made.count(group)
+    return found
+
+
+def _noted(desk: Desk, rows: DataFrame) -> list[Finding]:
+    topics = topics_of(desk.pipeline)
+    found = rows.where(sql.col("stage") >= UNREADABLE).limit(NAMED_MAX).collect()
+    return [_note(row, topics[row.topic][0]) for row in found]
+
+
 def _look(
     desk: Desk, tenant: str, day: Day, views: list[PartitionView], rows: DataFrame
 ) -> tuple["Counter[Kind]", list[Finding]]:
-    rows = rows.persist()
+    amiss = suspects(rows, desk.law).persist()
     try:
-        noted = rows.where(sql.col("stage") >= UNREADABLE)
-        found: Counter[Kind] = Counter()
-        for row in noted.groupBy("stage").count().collect():
-            found[NOTED[row.stage][0]] += row["count"]
-        topics = topics_of(desk.pipeline)
-        findings = [_noted(row, topics[row.topic][0]) for row in noted.limit(NAMED_MAX).collect()]
-        amiss = suspects(rows, desk.law).persist()
         named = [bytes(row.identity) for row in amiss.limit(NAMED_MAX + 1).collect()]
+        findings = _name(desk, tenant, day, views, named[:NAMED_MAX])
         if len(named) > NAMED_MAX:
-            found += _count_all(amiss, desk.law)
-            named = named[:NAMED_MAX]
-            findings += _name(desk, tenant, day, views, named)
-        else:
-            judged = _name(desk, tenant, day, views, named)
-            found += Counter(finding.kind for finding in judged)
-            findings += judged
-        amiss.unpersist()
+            return _count_all(amiss, desk.law), findings
+        return Counter(finding.kind for finding in findings), findings
     finally:
-        rows.unpersist()
-    return found, findings
+        amiss.unpersist()
 
 
 def life_of(desk: Desk, tenant: str, single: str) -> dict[bytes, list[Sighting]]:
@@ -248,7 +254,7 @@ def _tally(seen: Mapping[int, int]) -> Tally:
     )
 
 
-def _noted(row: Row, stage: Stage) -> Finding:
+def _note(row: Row, stage: Stage) -> Finding:
     kind, why = NOTED[row.stage]
     return Finding(
         kind=kind,

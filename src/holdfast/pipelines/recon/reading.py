@@ -106,9 +106,7 @@ def stage_of(number: int) -> tuple[Stage, EndState | None]:
 def topics_of(pipeline: Pipeline) -> dict[str, tuple[Stage, EndState | None]]:
     """Every topic that has to be read, and what it tells."""
     topics: dict[str, tuple[Stage, EndState | None]] = {pipeline.ingest: (Stage.INGEST, None)}
-    for state, topic in pipeline.topics.items():
-        shared = topic in topics
-        topics[topic] = (Stage.DELIVERED, None if shared else state)
+    topics |= {topic: (Stage.DELIVERED, state) for state, topic in pipeline.topics.items()}
     topics[pipeline.audit] = (Stage.AUDIT, None)
     return topics
 
