@@ -20,6 +20,7 @@ COMMANDS = {
     "log": "Look into log files, compare replicas.",
     "pipeline": "Pipelines on Spark: check, run, status, stop.",
     "produce": "Send records to a topic.",
+    "recon": "Reconciliation: is a tenant's day complete, and what is missing.",
     "recover": "Make the control plane anew from the stores.",
     "sql": "Ask topics as if they were tables.",
     "status": "Show how a running Holdfast is.",
@@ -27,6 +28,7 @@ COMMANDS = {
     "topic": "Topics: list, create, describe, delete, configure, lead, replicas, export.",
     "txn": "Transactions: list, describe, abort, find hanging ones.",
     "up": "Serve the Kafka protocol from this machine.",
+    "watch": "Watch a pipeline from outside: is it stuck, and who has to be told.",
 }
 
 

@@ -1,0 +1,157 @@
+"""`holdfast watch`: is a pipeline stuck? Asked from outside of it, again and again; told to people and Prometheus."""
+
+import asyncio
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import present
+from holdfast.cli.duration import DurationType
+from holdfast.cli.endpoint import connect
+from holdfast.cli.present import json_option
+from holdfast.cli.recon_desk import bootstrap_option, load, pipeline_option
+from holdfast.errors import ConnectionFailed, HoldfastError, NobodyToAsk
+
+if TYPE_CHECKING:
+    from holdfast.pipelines.watch.journal import Journal
+
+LISTEN = "127.0.0.1:9645"
+STALE_LOOKS = 2
+"""A watcher that has not looked for so many intervals is as good as dead."""
+STALE_EXIT_CODE = 4
+
+listen_option = click.option(
+    "--listen",
+    default=LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where alarms are told over HTTP.",
+)
+
+
+@click.group(invoke_without_command=True)
+@pipeline_option
+@bootstrap_option
+@listen_option
+@click.option(
+    "--interval",
+    "interval_ms",
+    type=DurationType(),
+    default="5s",
+    show_default=True,
+    metavar="DURATION",
+    help="Between two looks.",
+)
+@click.option(
+    "--canaries/--no-canaries",
+    default=True,
+    show_default=True,
+    help="Send marked records, and look for them.",
+)
+@click.option("--looks", "looks_max", type=click.IntRange(1), help="Leave after so many looks.")
+@click.pass_context
+def watch(
+    ctx: click.Context,
+    file: Path,
+    bootstrap: str | None,
+    listen: str,
+    interval_ms: int,
+    canaries: bool,
+    looks_max: int | None,
+) -> None:
+    """Watch the pipeline until ^C; tell alarms when they begin and when they end.
+
+    /alarms tells them as JSON, /metrics for Prometheus. Canaries go to the topics that adapters read, with the header
+    holdfast_canary: whoever else reads those has to skip them.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from holdfast.pipelines.watch.journal import Journal
+    from holdfast.pipelines.watch.profile import derive
+
+    found, address = load(file, bootstrap)
+    journal = Journal(found.name, derive(found.trigger, found.alarms, found.budget), interval_ms=interval_ms)
+    with connect(address) as cluster:
+        from holdfast.pipelines.watch.observer import Observer
+
+        observer = Observer(cluster, replace(found, bootstrap=address), canaries=canaries)
+
+        async def look() -> None:
+            now_ms = time.time_ns() // 1_000_000
+            try:
+                world = await asyncio.to_thread(observer.look, now_ms)
+            except HoldfastError as failure:
+                journal.fail(now_ms, str(failure))
+            else:
+                journal.note(world)
+            for line in journal.news():
+                click.echo(present.printable(line))
+
+        try:
+            asyncio.run(_serve(journal, look, listen, interval_ms, looks_max))
+        except KeyboardInterrupt:
+            click.echo("no longer watched", err=True)
+
+
+@watch.command()
+@listen_option
+@json_option
+@click.pass_context
+def check(ctx: click.Context, listen: str, as_json: bool) -> None:
+    """Ask a watcher what is wrong, and whether it still watches.
+
+    Exit code 0: it watches, and nothing is wrong. 1: something is. 3: no watcher answers. 4: it answers, but has not
+    looked for too long.
+    """
+    from holdfast.admin.client import get_json
+
+    try:
+        found: dict[str, Any] = get_json(listen, "/alarms")
+    except ConnectionFailed as failure:
+        raise NobodyToAsk(f"no watcher answers at {listen}: start one with `holdfast watch`") from failure
+    silent_ms = time.time_ns() // 1_000_000 - found["last_look_ms"]
+    if as_json:
+        present.print_json(found)
+    else:
+        for alarm in found["alarms"]:
+            click.echo(
+                present.printable(f"{alarm['severity']}  {alarm['kind']}: {alarm['what']}\n  {alarm['run']}")
+            )
+    if silent_ms > (STALE_LOOKS + 1) * found["interval_ms"] + 1000:
+        click.echo(f"the watcher has not looked for {silent_ms // 1000} s: restart it", err=True)
+        ctx.exit(STALE_EXIT_CODE)
+    ctx.exit(1 if found["alarms"] else 0)
+
+
+async def _serve(journal: "Journal", look: Any, listen: str, interval_ms: int, looks_max: int | None) -> None:
+    from holdfast.admin import prometheus
+    from holdfast.admin.http import HttpService, Response, json_response
+    from holdfast.cli.watch_metrics import families
+    from holdfast.client.cluster import parse_bootstrap
+
+    async def alarms(query: object) -> Response:
+        return json_response(
+            {
+                "pipeline": journal.pipeline,
+                "last_look_ms": journal.last_look_ms,
+                "interval_ms": interval_ms,
+                "alarms": [asdict(alarm) for alarm in journal.alarms],
+            }
+        )
+
+    async def metrics(query: object) -> Response:
+        return Response(content_type=prometheus.CONTENT_TYPE, body=prometheus.render(families(journal)))
+
+    [address] = parse_bootstrap(listen) if not listen.endswith(":0") else parse_bootstrap(listen[:-1] + "1")
+    port = 0 if listen.endswith(":0") else address.port
+    async with HttpService({"/alarms": alarms, "/metrics": metrics}, host=address.host, port=port) as service:
+        click.echo(f"watching {journal.pipeline}: http://{address.host}:{service.port}/alarms and /metrics")
+        looks = 0
+        while looks_max is None or looks < looks_max:
+            began = time.monotonic()
+            await look()
+            looks += 1
+            await asyncio.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))

@@ -1,0 +1,71 @@
+"""What a watcher knows now, and what has changed since it last told."""
+
+from collections.abc import Iterator
+
+from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
+from holdfast.pipelines.watch.profile import Profile
+from holdfast.pipelines.watch.world import World
+
+
+class Journal:
+    """Looks and failures to look, turned into alarms."""
+
+    def __init__(self, pipeline: str, profile: Profile, *, interval_ms: int) -> None:
+        self.pipeline = pipeline
+        self.interval_ms = interval_ms
+        self.alarms: list[Alarm] = []
+        self.world: World | None = None
+        self.last_look_ms = 0
+        self._profile = profile
+        self._evaluator = Evaluator(profile)
+        self._failing_since_ms: int | None = None
+        self._told: dict[tuple[object, ...], Alarm] = {}
+
+    def note(self, world: World) -> None:
+        """A look that succeeded."""
+        self._failing_since_ms = None
+        self.world, self.last_look_ms = world, world.now_ms
+        self.alarms = self._evaluator.look(world)
+
+    def fail(self, now_ms: int, why: str) -> None:
+        """A look that did not: what was wrong before still counts, and soon it is an alarm in itself."""
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+        self.last_look_ms = now_ms
+        if now_ms - self._failing_since_ms >= self._profile.blind_ms:
+            self.alarms = [
+                Alarm(
+                    kind=AlarmKind.BLIND,
+                    severity=Severity.PAGE,
+                    what=f"nothing can be seen of {self.pipeline}: {why}",
+                    run="holdfast status",
+                )
+            ]
+
+    def news(self) -> Iterator[str]:
+        """A line for each alarm that began or ended since the last time."""
+        now = {_key(alarm): alarm for alarm in self.alarms}
+        for key, alarm in now.items():
+            if key not in self._told:
+                yield f"{alarm.severity.upper()}  {alarm.kind}: {alarm.what}{_details(alarm)}\n  {alarm.run}"
+        for key, alarm in self._told.items():
+            if key not in now:
+                yield f"over  {alarm.kind}: {alarm.what}"
+        self._told = now
+
+
+def _key(alarm: Alarm) -> tuple[object, ...]:
+    return alarm.kind, alarm.severity, alarm.group, alarm.topic, alarm.partition, alarm.tenants
+
+
+def _details(alarm: Alarm) -> str:
+    parts = []
+    if alarm.offset is not None:
+        parts.append(f"at offset {alarm.offset}")
+    if alarm.waiting:
+        parts.append(f"{alarm.waiting:,} messages wait")
+    if alarm.tenants:
+        parts.append(f"tenants {', '.join(alarm.tenants)}")
+    if alarm.budget_minutes_left is not None:
+        parts.append(f"{alarm.budget_minutes_left} min of budget left")
+    return f" ({'; '.join(parts)})" if parts else ""

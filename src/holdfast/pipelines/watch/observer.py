@@ -1,0 +1,124 @@
+"""Looks at a pipeline from outside of it, with nothing but requests that every Kafka cluster answers."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, fetch_group_offsets
+from holdfast.client.hanging import list_open_writes
+from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
+from holdfast.client.reader import OffsetRange, read_range
+from holdfast.client.topics import describe_configs
+from holdfast.client.transactional_ids import TransactionDescription, describe_open
+from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.watch.canaries import Canaries
+from holdfast.pipelines.watch.world import Forwarding, OpenTransaction, World
+from holdfast.records.build import read_records
+
+CONFIGS_EVERY_MS: Final = 60_000
+FIRST_BYTES: Final = 64 << 10
+
+
+def watched(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """The groups that have to get on, each with the topic that it reads."""
+    adapters = pipeline.adapters if pipeline.mode is Mode.ADAPTER else ()
+    return [(pipeline.service_group, pipeline.ingest), *((each.group, each.topic) for each in adapters)]
+
+
+class Observer:
+    """One look after the other."""
+
+    def __init__(self, cluster: Cluster, pipeline: Pipeline, *, canaries: bool) -> None:
+        self._cluster = cluster
+        self._pipeline = pipeline
+        self._retention: dict[str, tuple[int, int | None]] = {}
+        """By topic, when it was asked for and what it was."""
+        self._first_seen: dict[tuple[int, TopicPartition], int] = {}
+        topics = [topic for group, topic in watched(pipeline) if group != pipeline.service_group]
+        self._canaries = (
+            Canaries(cluster, topics=topics, audit=pipeline.audit, every_ms=pipeline.alarms.canary_ms)
+            if canaries and topics
+            else None
+        )
+
+    def look(self, now_ms: int) -> World:
+        """What is there now; raises what the cluster refuses, or that it cannot be reached."""
+        canaries = self._canaries.look(now_ms) if self._canaries is not None else ()
+        forwardings = [
+            each
+            for group, topic in watched(self._pipeline)
+            for each in self._forwardings(group, topic, now_ms)
+        ]
+        return World(now_ms=now_ms, forwardings=tuple(forwardings), canaries=canaries)
+
+    def _forwardings(self, group: str, topic: str, now_ms: int) -> Iterator[Forwarding]:
+        partitions = self._cluster.topic(topic).partitions
+        # Positions first: a group that gets on meanwhile must not seem to be ahead of its topic.
+        positions = fetch_group_offsets(self._cluster, group)
+        first = list_offsets(self._cluster, topic, dict.fromkeys(partitions, EARLIEST))
+        latest = dict.fromkeys(partitions, LATEST)
+        stable = list_offsets(self._cluster, topic, latest, isolation=Isolation.READ_COMMITTED)
+        last = list_offsets(self._cluster, topic, latest)
+        held = [TopicPartition(topic, number) for number in partitions if stable[number] < last[number]]
+        transactions = self._transactions(held, now_ms) if held else {}
+        for number in partitions:
+            place = TopicPartition(topic, number)
+            committed = positions.get(place)
+            waits = committed is not None and committed < stable[number]
+            yield Forwarding(
+                group=group,
+                topic=topic,
+                partition=number,
+                log_start=first[number],
+                stable_end=stable[number],
+                log_end=last[number],
+                committed=committed,
+                oldest_ms=self._time_at(place, max(committed or 0, first[number]), stable[number])
+                if waits
+                else None,
+                retention_ms=self._retention_ms(topic, now_ms),
+                transaction=transactions.get(place),
+            )
+
+    def _transactions(self, held: list[TopicPartition], now_ms: int) -> dict[TopicPartition, OpenTransaction]:
+        """The oldest undecided of each partition."""
+        known: dict[int, TransactionDescription] = {
+            each.producer_id: each for each in describe_open(self._cluster)
+        }
+        found: dict[TopicPartition, OpenTransaction] = {}
+        for write in sorted(list_open_writes(self._cluster, held), key=lambda write: write.start):
+            if write.place in found:
+                continue
+            described = known.get(write.producer_id)
+            since_ms = self._first_seen.setdefault((write.producer_id, write.place), now_ms)
+            found[write.place] = OpenTransaction(
+                producer_id=write.producer_id,
+                transactional_id=described.name if described else None,
+                opened_ms=described.started_ms if described and described.started_ms else since_ms,
+                first_offset=write.start,
+            )
+        self._first_seen = {key: since_ms for key, since_ms in self._first_seen.items() if key[1] in found}
+        return found
+
+    def _time_at(self, place: TopicPartition, start: int, end: int) -> int | None:
+        """The time of the first record from an offset on."""
+        wanted = OffsetRange(topic=place.topic, partition=place.partition, start=start, end=end)
+        for chunk in read_range(
+            self._cluster, wanted, isolation=Isolation.READ_COMMITTED, fetch_bytes=FIRST_BYTES
+        ):
+            for batch in chunk.batches:
+                for record in () if batch.is_control else read_records(batch):
+                    if record.offset is not None and record.offset >= start:
+                        return record.timestamp_ms
+            return None
+        return None
+
+    def _retention_ms(self, topic: str, now_ms: int) -> int | None:
+        asked_ms, found = self._retention.get(topic, (None, None))
+        if asked_ms is None or now_ms - asked_ms >= CONFIGS_EVERY_MS:
+            configs = {entry.name: entry.value or "" for entry in describe_configs(self._cluster, topic)}
+            retention_ms = int(configs.get("retention.ms") or -1)
+            expires = "delete" in configs.get("cleanup.policy", "delete") and retention_ms >= 0
+            found = retention_ms if expires else None
+            self._retention[topic] = (now_ms, found)
+        return found

@@ -1,0 +1,204 @@
+"""Real faults on a real log, seen from outside; only the evaluator's clock is made."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka import KafkaAdminClient
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, commit_group_offsets
+from holdfast.client.producer import Producer
+from holdfast.client.topics import create_topic
+from holdfast.client.transactional_producer import TransactionalProducer
+from holdfast.pipelines.config import EndState, Pipeline
+from holdfast.pipelines.recon.columns import CANARY_HEADER
+from holdfast.pipelines.recon.law import Place
+from holdfast.pipelines.recon.repair import fetch_record
+from holdfast.pipelines.watch.evaluator import AlarmKind, Evaluator
+from holdfast.pipelines.watch.observer import Observer, watched
+from holdfast.pipelines.watch.profile import derive
+from holdfast.records.build import Record
+from tests.pipelines.files import make_pipeline
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Adapter:
+    """A pipeline whose adapter is the test itself."""
+
+    def __init__(self, cluster: Cluster, directory: Path, name: str) -> None:
+        self.cluster = cluster
+        self.pipeline: Pipeline = make_pipeline(
+            directory, mode="adapter", prefix=name, bootstrap=cluster.bootstrap
+        )
+        self.topic = self.pipeline.topics[EndState.QUALIFIED]
+        for topic in (self.pipeline.ingest, self.topic, self.pipeline.audit):
+            create_topic(cluster, topic, partitions=1)
+        self.group = {topic: group for group, topic in watched(self.pipeline)}[self.topic]
+        self.producer = Producer(cluster, self.topic)
+        commit_group_offsets(
+            cluster, self.pipeline.service_group, {TopicPartition(self.pipeline.ingest, 0): 0}
+        )
+
+    def send(self, count: int) -> None:
+        self.producer.send({0: [Record(value=b"{}", timestamp_ms=now_ms())] * count})
+
+    def commit(self, offset: int) -> None:
+        commit_group_offsets(self.cluster, self.group, {TopicPartition(self.topic, 0): offset})
+
+    def forward(self, offset: int) -> None:
+        record = fetch_record(self.cluster, Place(topic=self.topic, partition=0, offset=offset))
+        Producer(self.cluster, self.pipeline.audit).send({0: [record]})
+
+
+@pytest.fixture
+def adapter(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Adapter:
+    name = re.sub(r"\W", "-", request.node.name.removeprefix("test_"))[:40]
+    return Adapter(cluster, tmp_path, name)
+
+
+def evaluator(adapter: Adapter) -> Evaluator:
+    pipeline = adapter.pipeline
+    return Evaluator(derive(pipeline.trigger, pipeline.alarms, pipeline.budget))
+
+
+def test_a_position_that_stands_still_is_stalled_where_it_stands(adapter: Adapter) -> None:
+    observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=False), evaluator(adapter)
+    adapter.send(10)
+    adapter.commit(4)
+    began_ms = now_ms()
+    assert watcher.look(observer.look(began_ms)) == []
+    [alarm] = watcher.look(observer.look(began_ms + 61_000))
+    assert (alarm.kind, alarm.group, alarm.topic) == (AlarmKind.STALLED, adapter.group, adapter.topic)
+    assert (alarm.offset, alarm.waiting) == (4, 6)
+    adapter.commit(10)
+    assert watcher.look(observer.look(began_ms + 62_000)) == []
+
+
+def test_a_transaction_that_is_left_open_is_named_and_nobody_called_stalled(adapter: Adapter) -> None:
+    observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=False), evaluator(adapter)
+    adapter.send(3)
+    adapter.commit(3)
+    hanging = TransactionalProducer(adapter.cluster, f"{adapter.pipeline.name}-left-open")
+    hanging.init()
+    hanging.begin()
+    hanging.send(adapter.topic, 0, [Record(value=b"{}")] * 2)
+    assert watcher.look(observer.look(now_ms())) == []
+    [alarm] = watcher.look(observer.look(now_ms() + 65_000))
+    assert alarm.kind is AlarmKind.BLOCKED
+    assert hanging.identity.transactional_id in alarm.what
+    assert (alarm.offset, alarm.waiting) == (3, 2)
+    hanging.abort()
+    assert watcher.look(observer.look(now_ms() + 66_000)) == []
+
+
+def test_whoever_commits_without_forwarding_is_seen_by_its_canaries(adapter: Adapter) -> None:
+    observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=True), evaluator(adapter)
+    began_ms = now_ms()
+    observer.look(began_ms)
+    adapter.forward(0)
+    adapter.commit(1)
+    world = observer.look(began_ms + 1_000)
+    assert [(each.offset, each.seen_ms) for each in world.canaries] == [(0, began_ms + 1_000)]
+    assert watcher.look(world) == []
+    observer.look(began_ms + 31_000)
+    adapter.commit(2)
+    assert watcher.look(observer.look(began_ms + 60_000)) == []
+    adapter.commit(3)
+    [alarm] = watcher.look(observer.look(began_ms + 77_000))
+    assert (alarm.kind, alarm.offset) == (AlarmKind.CANARY, 1)
+
+
+def test_a_canary_bears_the_reserved_header(adapter: Adapter) -> None:
+    Observer(adapter.cluster, adapter.pipeline, canaries=True).look(now_ms())
+    record = fetch_record(adapter.cluster, Place(topic=adapter.topic, partition=0, offset=0))
+    assert [name for name, _ in record.headers] == [CANARY_HEADER]
+
+
+def test_a_group_that_is_deleted_is_missed(adapter: Adapter) -> None:
+    observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=False), evaluator(adapter)
+    adapter.send(5)
+    adapter.commit(5)
+    began_ms = now_ms()
+    assert watcher.look(observer.look(began_ms)) == []
+    admin = KafkaAdminClient(bootstrap_servers=adapter.cluster.bootstrap)
+    admin.delete_groups([adapter.group])
+    admin.close()
+    assert watcher.look(observer.look(began_ms + 5_000)) == []
+    [alarm] = watcher.look(observer.look(began_ms + 40_000))
+    assert (alarm.kind, alarm.group, alarm.offset) == (AlarmKind.BLIND, adapter.group, 5)
+
+
+@pytest.fixture
+def watching(adapter: Adapter) -> Iterator[str]:
+    """A watcher of its own, with thresholds of a second; yields its address."""
+    file = adapter.pipeline.path
+    text = file.read_text().replace("interval: 1s", "interval: 100ms").replace("stall: 60s", "stall: 1s")
+    file.write_text(text)
+    command = [sys.executable, "-m", "holdfast", "watch", "--pipeline", str(file), "--listen", "127.0.0.1:0"]
+    command += ["--interval", "200ms", "--no-canaries"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        found = re.search(r"http://(\S+)/alarms", process.stdout.readline())
+        assert found is not None
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def ask(address: str, path: str) -> str:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def check(address: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "holdfast", "watch", "check", "--listen", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_stall_is_told_over_http_and_by_check_and_so_is_a_dead_watcher(
+    adapter: Adapter, watching: str
+) -> None:
+    adapter.send(10)
+    adapter.commit(4)
+    deadline = time.monotonic() + 60
+    alarms: list[dict[str, Any]] = []
+    while not alarms and time.monotonic() < deadline:
+        alarms = json.loads(ask(watching, "/alarms"))["alarms"]
+    assert [alarm["kind"] for alarm in alarms] == ["stalled"]
+    found = check(watching)
+    assert found.returncode == 1
+    assert "stalled" in found.stdout
+    page = ask(watching, "/metrics")
+    assert 'kind="stalled"' in page
+    assert_rules_match(page)
+    dead = check("127.0.0.1:1")
+    assert (dead.returncode, "no watcher answers" in dead.stderr) == (3, True)
+
+
+def assert_rules_match(page: str) -> None:
+    """A rule about a series that nobody exports would never fire."""
+    rules = yaml.safe_load((Path(derive.__code__.co_filename).parent / "rules.yml").read_text())
+    names = {
+        name
+        for group in rules["groups"]
+        for rule in group["rules"]
+        for name in re.findall(r"holdfast_\w+", rule["expr"])
+    }
+    assert names
+    for name in names:
+        assert re.search(rf"^{name}[{{ ]", page, re.MULTILINE), name
