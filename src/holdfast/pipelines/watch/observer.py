@@ -11,6 +11,7 @@ from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import describe_configs
 from holdfast.client.transactional_ids import TransactionDescription, describe_open
 from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.watch.books import Books
 from holdfast.pipelines.watch.canaries import Canaries
 from holdfast.pipelines.watch.world import Forwarding, OpenTransaction, World
 from holdfast.records.build import read_records
@@ -40,6 +41,8 @@ class Observer:
             if canaries and topics
             else None
         )
+        tally = pipeline.tally if pipeline.mode is Mode.TRANSACTION else None
+        self._books = Books(cluster, tally.topic) if tally is not None else None
 
     def look(self, now_ms: int) -> World:
         """What is there now; raises what the cluster refuses, or that it cannot be reached."""
@@ -49,7 +52,14 @@ class Observer:
             for group, topic in watched(self._pipeline)
             for each in self._forwardings(group, topic, now_ms)
         ]
-        return World(now_ms=now_ms, forwardings=tuple(forwardings), canaries=canaries)
+        mismatches, spendings = self._books.look(now_ms) if self._books is not None else ((), ())
+        return World(
+            now_ms=now_ms,
+            forwardings=tuple(forwardings),
+            canaries=canaries,
+            mismatches=mismatches,
+            spendings=spendings,
+        )
 
     def _forwardings(self, group: str, topic: str, now_ms: int) -> Iterator[Forwarding]:
         partitions = self._cluster.topic(topic).partitions
