@@ -8,7 +8,7 @@ KAFKA ?= 4.2.0
 EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab lock clean
+.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
-bench: bench-log bench-txn bench-upkeep bench-compact bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab ## every benchmark; figures go to build/bench/*.json
+bench: bench-log bench-txn bench-upkeep bench-compact bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon ## every benchmark; figures go to build/bench/*.json
 
 bench-log: setup ## produce, start and memory beside librdkafka's mock cluster
 	$(BIN)/python -m bench.log
@@ -91,6 +91,9 @@ bench-pipeline: setup ## exactly once into topics from Spark against at least on
 
 bench-lab: setup ## random schedules per second and core
 	$(BIN)/python -m bench.lab
+
+bench-recon: setup ## 25 million ids compared exactly, against joins in Spark SQL and DuckDB (RECON_IDS=n for fewer)
+	$(BIN)/python -m bench.recon
 
 lock: ## resolve requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
