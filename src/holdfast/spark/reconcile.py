@@ -6,7 +6,7 @@ Arrow batches and gives back cells, for which it needs no more memory than for t
 
 What a piece of work is, and how it is read, is the caller's business. A reader gives batches with these columns:
 
-    tenant   string  whose record it is
+    tenant   string  whose record it is; may be a dictionary
     stage    int8    where it was seen: a number from 0 to 14 that the caller knows the meaning of
     window   int64   when it happened: the start of its window
     identity binary  which message it is
@@ -95,7 +95,7 @@ def drill(
                 seed=geometry.seed,
             )
             if marks.any():
-                yield batch.filter(pa.array(marks))
+                yield _plain(batch.filter(pa.array(marks)))
 
     return _run(session, pieces, run, schema)
 
@@ -114,7 +114,7 @@ def search(
         for batch in reader(piece):
             found = batch.filter(matches(batch["identity"]))
             if found.num_rows:
-                yield found
+                yield _plain(found)
 
     return _run(session, pieces, run, schema)
 
@@ -174,6 +174,15 @@ def ids_of(identities: pa.Array) -> Ids:
         else np.zeros(1, np.uint8),
         offsets=np.frombuffer(offsets, np.int32)[first : first + len(identities) + 1],
     )
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark takes no dictionaries."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _group_slowly(batch: pa.RecordBatch) -> tuple[list[Group], NDArray[np.int32]]:
