@@ -40,6 +40,7 @@ CELLS_MAX: Final = 1 << 20
 """32 MB of cells in one process."""
 
 Group = TypeVar("Group", bound=Hashable)
+Item = TypeVar("Item", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,10 @@ class Ids:
 
     octets: Octets
     offsets: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "octets", _read_only(self.octets))
+        object.__setattr__(self, "offsets", _read_only(self.offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -192,8 +197,15 @@ def select(
     for block, group in enumerate(groups):
         flags[block, list(wanted.get(group, ()))] = True
     marks = np.empty(len(codes), np.bool_)
-    mark_ids(ids.octets, ids.offsets, codes, bucket_bits, _secrets(seed), flags, marks)
+    mark_ids(ids.octets, ids.offsets, _read_only(codes), bucket_bits, _secrets(seed), flags, marks)
     return marks
+
+
+def _read_only(array: NDArray[Item]) -> NDArray[Item]:
+    """Arrow's buffers may be written to or not: one type, so that a kernel is compiled once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _folded(cells: Cells, bucket_bits: int) -> Cells:

@@ -1,0 +1,110 @@
+"""Fingerprints as Spark tasks: what tasks make of pieces is what one process makes of everything."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.spark.reconcile import (
+    Geometry,
+    Group,
+    among,
+    drill,
+    fingerprint,
+    fingerprint_batches,
+    group_rows,
+    ids_of,
+    search,
+)
+
+SEED = 20_261_117
+ROW_TYPES = "tenant string, stage byte, window long, identity binary"
+Row = tuple[str, int, int, bytes]
+
+
+def rows(count: int, *, seed: int) -> list[Row]:
+    """Half of all rows are of one tenant."""
+    chance = random.Random(seed)
+    return [
+        (
+            "large" if chance.random() < 0.5 else f"small-{chance.randrange(9)}",
+            chance.randrange(3),
+            chance.randrange(5) * 600_000,
+            b"%032x" % chance.randrange(10 * count),
+        )
+        for _ in range(count)
+    ]
+
+
+def batch(made: list[Row], *, dictionary: bool = False) -> pa.RecordBatch:
+    tenants, stages, windows, identities = zip(*made, strict=True)
+    names = pa.array(tenants, pa.string())
+    return pa.record_batch(
+        {
+            "tenant": names.dictionary_encode() if dictionary else names,
+            "stage": pa.array(stages, pa.int8()),
+            "window": pa.array(windows, pa.int64()),
+            "identity": pa.array(identities, pa.binary()),
+        }
+    )
+
+
+def read(made: list[Row]) -> Iterator[pa.RecordBatch]:
+    """In small batches, some with dictionaries."""
+    for start in range(0, len(made), 100):
+        yield batch(made[start : start + 100], dictionary=start % 200 == 0)
+
+
+PIECES = [rows(700, seed=number) for number in range(3)]
+EVERYTHING = [row for piece in PIECES for row in piece]
+
+
+def test_tasks_make_of_pieces_what_one_process_makes_of_all(spark: SparkSession) -> None:
+    whole = fingerprint_batches(read(EVERYTHING), Geometry(seed=SEED))
+    made = fingerprint(spark, PIECES, read, Geometry(seed=SEED))
+    assert sorted(made.groups) == sorted(whole.groups)
+    for group in whole.groups:
+        assert (made.cells(group) == whole.cells(group)).all()
+    folded = fingerprint(spark, PIECES, read, Geometry(seed=SEED, cells_max=512))
+    assert folded.bucket_bits < whole.bucket_bits
+    assert [folded.count(group) for group in whole.groups] == [whole.count(group) for group in whole.groups]
+
+
+def test_a_second_look_and_a_search_give_exactly_their_rows(spark: SparkSession) -> None:
+    made = fingerprint_batches(read(EVERYTHING), Geometry(seed=SEED))
+    group = next(group for group in made.groups if group.tenant == "large")
+    wanted = {group: range(1 << made.bucket_bits)}
+    found = drill(spark, PIECES, read, Geometry(seed=SEED), wanted=wanted, schema=ROW_TYPES).collect()
+    assert sorted(map(tuple, found)) == sorted(row for row in EVERYTHING if Group(*row[:3]) == group)
+    sought = [EVERYTHING[5][3], b"nobody"]
+    matched = search(spark, PIECES, read, matches=among(sought), schema=ROW_TYPES).collect()
+    assert sorted(map(tuple, matched)) == sorted(row for row in EVERYTHING if row[3] in sought)
+
+
+@pytest.mark.parametrize("apart_ms", [600_000, 1 << 40])
+def test_groups_of_a_batch_are_told_apart_however_far_their_windows_lie(apart_ms: int) -> None:
+    made = [
+        (tenant, stage, window * apart_ms // 600_000 - apart_ms, single)
+        for tenant, stage, window, single in PIECES[0]
+    ]
+    for dictionary in (False, True):
+        groups, codes = group_rows(batch(made, dictionary=dictionary))
+        assert [groups[code] for code in codes] == [Group(*row[:3]) for row in made]
+        assert len(set(groups)) == len(groups)
+        assert codes.dtype == np.int32
+
+
+def test_a_slice_of_a_column_gives_its_own_ids() -> None:
+    made = batch(PIECES[0])
+    for part in (made, made.slice(17, 50)):
+        ids = ids_of(part["identity"])
+        found = [bytes(ids.octets[ids.offsets[row] : ids.offsets[row + 1]]) for row in range(len(ids))]
+        assert found == part["identity"].to_pylist()
+    assert len(ids_of(pa.array([b""], pa.binary()))) == 1
+
+
+def test_no_work_is_no_rows(spark: SparkSession) -> None:
+    assert fingerprint(spark, [], read, Geometry(seed=SEED)).groups == []
