@@ -129,8 +129,8 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
 async def _serve(journal: "Journal", look: Any, listen: str, interval_ms: int, looks_max: int | None) -> None:
     from holdfast.admin import prometheus
     from holdfast.admin.http import HttpService, Response, json_response
+    from holdfast.cli.up import parse_address
     from holdfast.cli.watch_metrics import families
-    from holdfast.client.cluster import parse_bootstrap
 
     async def alarms(query: object) -> Response:
         return json_response(
@@ -145,10 +145,9 @@ async def _serve(journal: "Journal", look: Any, listen: str, interval_ms: int, l
     async def metrics(query: object) -> Response:
         return Response(content_type=prometheus.CONTENT_TYPE, body=prometheus.render(families(journal)))
 
-    [address] = parse_bootstrap(listen) if not listen.endswith(":0") else parse_bootstrap(listen[:-1] + "1")
-    port = 0 if listen.endswith(":0") else address.port
-    async with HttpService({"/alarms": alarms, "/metrics": metrics}, host=address.host, port=port) as service:
-        click.echo(f"watching {journal.pipeline}: http://{address.host}:{service.port}/alarms and /metrics")
+    host, port = parse_address(listen, option="--listen of a watcher")
+    async with HttpService({"/alarms": alarms, "/metrics": metrics}, host=host, port=port) as service:
+        click.echo(f"watching {journal.pipeline}: http://{host}:{service.port}/alarms and /metrics")
         looks = 0
         while looks_max is None or looks < looks_max:
             began = time.monotonic()
