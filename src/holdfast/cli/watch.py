@@ -106,7 +106,7 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
     Exit code 0: it watches, and nothing is wrong. 1: something is. 3: no watcher answers. 4: it answers, but has not
     looked for too long.
     """
-    from holdfast.admin.client import get_json
+    from holdfast.client.admin import get_json
 
     try:
         found: dict[str, Any] = get_json(listen, "/alarms")

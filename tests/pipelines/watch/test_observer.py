@@ -23,6 +23,8 @@ from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.recon.columns import CANARY_HEADER
 from holdfast.pipelines.recon.law import Place
 from holdfast.pipelines.recon.repair import fetch_record
+from holdfast.pipelines.state import PartFiles, PartState
+from holdfast.pipelines.status import parts_of
 from holdfast.pipelines.watch.evaluator import AlarmKind, Evaluator
 from holdfast.pipelines.watch.observer import Observer, watched
 from holdfast.pipelines.watch.profile import derive
@@ -138,6 +140,24 @@ def test_a_group_that_is_deleted_is_missed(adapter: Adapter) -> None:
     assert watcher.look(observer.look(began_ms + 5_000)) == []
     [alarm] = watcher.look(observer.look(began_ms + 40_000))
     assert (alarm.kind, alarm.group, alarm.offset) == (AlarmKind.BLIND, adapter.group, 5)
+
+
+def test_a_process_that_was_killed_tells_nothing_any_more_and_one_that_left_need_not(
+    adapter: Adapter,
+) -> None:
+    observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=False), evaluator(adapter)
+    adapter.commit(0)
+    began_ms = now_ms()
+    assert observer.look(began_ms).progressed_ms is None
+    adapter.pipeline.checkpoint.mkdir(parents=True)
+    service, other = (PartFiles(adapter.pipeline.checkpoint, part) for part in parts_of(adapter.pipeline))
+    service.write(PartState(pid=1, started_ms=0, updated_ms=began_ms, phase="running"))
+    other.write(PartState(pid=2, started_ms=0, updated_ms=began_ms + 60_000, phase="running"))
+    assert watcher.look(observer.look(began_ms + 59_000)) == []
+    [alarm] = watcher.look(observer.look(began_ms + 61_000))
+    assert alarm.kind is AlarmKind.NO_PROGRESS
+    service.write(PartState(pid=1, started_ms=0, updated_ms=began_ms, phase="stopped"))
+    assert watcher.look(observer.look(began_ms + 62_000)) == []
 
 
 @pytest.fixture

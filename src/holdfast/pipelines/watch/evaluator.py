@@ -255,7 +255,7 @@ class Evaluator:
             yield Alarm(
                 kind=AlarmKind.NO_PROGRESS,
                 severity=Severity.PAGE,
-                what=f"the query has told neither of a batch nor of idleness for {silent_ms // 1000} s",
+                what=f"a part of the pipeline has been silent for {silent_ms // 1000} s: it was killed, or hangs",
                 run="holdfast pipeline status",
             )
 

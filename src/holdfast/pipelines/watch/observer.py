@@ -11,6 +11,8 @@ from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import describe_configs
 from holdfast.client.transactional_ids import TransactionDescription, describe_open
 from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.state import PartFiles
+from holdfast.pipelines.status import parts_of
 from holdfast.pipelines.watch.books import Books
 from holdfast.pipelines.watch.canaries import Canaries
 from holdfast.pipelines.watch.world import Forwarding, OpenTransaction, World
@@ -18,12 +20,21 @@ from holdfast.records.build import read_records
 
 CONFIGS_EVERY_MS: Final = 60_000
 FIRST_BYTES: Final = 64 << 10
+ALIVE: Final = frozenset({"starting", "running"})
+"""What a part says of itself while it lives, and for ever if it was killed."""
 
 
 def watched(pipeline: Pipeline) -> list[tuple[str, str]]:
     """The groups that have to get on, each with the topic that it reads."""
     adapters = pipeline.adapters if pipeline.mode is Mode.ADAPTER else ()
     return [(pipeline.service_group, pipeline.ingest), *((each.group, each.topic) for each in adapters)]
+
+
+def last_told_ms(pipeline: Pipeline) -> int | None:
+    """When the part that has been silent longest told of itself; None where none runs on this machine, or is to run."""
+    states = [PartFiles(pipeline.checkpoint, part).read() for part in parts_of(pipeline)]
+    told = [state.updated_ms for state in states if state is not None and state.phase in ALIVE]
+    return min(told, default=None)
 
 
 class Observer:
@@ -59,6 +70,7 @@ class Observer:
             canaries=canaries,
             mismatches=mismatches,
             spendings=spendings,
+            progressed_ms=last_told_ms(self._pipeline),
         )
 
     def _forwardings(self, group: str, topic: str, now_ms: int) -> Iterator[Forwarding]:

@@ -82,4 +82,4 @@ class World:
     mismatches: tuple[Mismatch, ...] = ()
     spendings: tuple[Spending, ...] = ()
     progressed_ms: int | None = None
-    """When the query last told of a batch or of having nothing to do; None if that cannot be seen."""
+    """When every part of the pipeline had last told of itself; None if that cannot be seen."""
