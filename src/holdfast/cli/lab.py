@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.duration import DurationType
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.keeper.round import ChooseRunner
     from holdfast.lab.account import Account
+    from holdfast.lab.engines.kafka_options import KafkaOptions
     from holdfast.lab.scenario import Scenario
 
-ENGINES = ("model", "holdfast")
+ENGINES = ("model", "holdfast", "kafka")
 SPARK_MASTER = "local[2]"
 _ELSEWHERE = {"explore": "Search random schedules for one that goes wrong."}
 
@@ -72,11 +74,22 @@ def list_(as_json: bool) -> None:
     "--engine",
     default="model",
     show_default=True,
-    help="What runs it: model, a simulation, or holdfast, the log itself.",
+    help="What runs it: model, a simulation; holdfast, the log itself; or kafka, real brokers.",
 )
 @click.option("--policy", default="kafka", show_default=True, help="Who compacts: kafka or coordinated.")
 @click.option("--replicas", type=int, help="How many replicas the partition begins with.")
 @click.option("--spark", is_flag=True, help="With --engine holdfast: rewrite on a Spark session.")
+@click.option(
+    "--kafka-version", help="With --engine kafka: a release that `make kafka` fetched. [default: 4.2.0]"
+)
+@click.option(
+    "--within",
+    "within_ms",
+    type=DurationType(),
+    metavar="DURATION",
+    help="With --engine kafka: how long the story's time may take (10m, …); as fast as brokers follow if left out.",
+)
+@click.option("--client", help="With --engine kafka: who writes, holdfast or librdkafka. [default: holdfast]")
 @click.option("--step", "stepwise", is_flag=True, help="Wait for a key after every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the end of the account as JSON.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the account as one page.")
@@ -88,6 +101,9 @@ def run(
     policy: str,
     replicas: int | None,
     spark: bool,
+    kafka_version: str | None,
+    within_ms: int | None,
+    client: str | None,
     stepwise: bool,
     as_json: bool,
     html_path: Path | None,
@@ -103,11 +119,12 @@ def run(
     _one_of("engine", engine, ENGINES)
     _one_of("policy", policy, POLICIES)
     if spark and engine != "holdfast":
-        raise UsageError("--spark is for --engine holdfast: the model rewrites nothing")
+        raise UsageError("--spark is for --engine holdfast: nothing else rewrites on it")
+    brokers = _kafka_options(engine, policy, kafka_version, within_ms, client)
     story = library.load(scenario, replicas=replicas)
     if html_path is not None:
         _write(html_path, "")  # an unwritable path fails before the run, not after it
-    with _begun(story, engine, policy, spark) as told:
+    with _begun(story, engine, policy, spark, brokers) as told:
         if as_json:
             for _ in account.advance(told):
                 pass
@@ -156,12 +173,40 @@ def sweep(as_json: bool, html_path: Path | None) -> None:
         _write(html_path, sweep_view.sweep_page(cells))
 
 
+def _kafka_options(
+    engine: str, policy: str, version: str | None, within_ms: int | None, client: str | None
+) -> "KafkaOptions":
+    from holdfast.lab.engines.kafka_options import CLIENTS, KafkaOptions
+    from holdfast.lab.kafka_broker import DEFAULT_VERSION
+
+    if engine != "kafka" and (version or within_ms is not None or client):
+        raise UsageError("--kafka-version, --within and --client are for --engine kafka")
+    if engine == "kafka" and policy != "kafka":
+        raise UsageError(f"real brokers compact in Kafka's way alone: --policy {policy} is for other engines")
+    if within_ms == 0:
+        raise UsageError("--within takes some time: 30s, 10m, …")
+    options = KafkaOptions(
+        version=version or DEFAULT_VERSION, within_ms=within_ms, client=client or CLIENTS[0]
+    )
+    _one_of("client", options.client, CLIENTS)
+    return options
+
+
 @contextmanager
-def _begun(story: "Scenario", engine: str, policy: str, spark: bool) -> Iterator["Account"]:
+def _begun(
+    story: "Scenario", engine: str, policy: str, spark: bool, brokers: "KafkaOptions"
+) -> Iterator["Account"]:
     from holdfast.lab import account
 
     if engine == "model":
         yield account.begin(story, policy=policy)
+        return
+    if engine == "kafka":
+        from holdfast.lab.engines.kafka_cluster import open_engine as open_kafka
+
+        click.echo(f"starting brokers of Apache Kafka {brokers.version}", err=True)
+        with open_kafka(story, brokers) as started:
+            yield account.begin_on(started, story)
         return
     from holdfast.lab.engines.holdfast import in_process, open_engine
 

@@ -18,7 +18,14 @@ class AbortedTransaction:
 def without_aborted(
     batches: Iterable[BatchView], aborted: Iterable[AbortedTransaction]
 ) -> Iterator[BatchView]:
-    """The batches of one fetch answer, in order, less those of aborted transactions; control batches stay.
+    """The batches of one fetch answer, in order, less those of aborted transactions; control batches stay."""
+    return (batch for batch, is_void in with_fates(batches, aborted) if not is_void)
+
+
+def with_fates(
+    batches: Iterable[BatchView], aborted: Iterable[AbortedTransaction]
+) -> Iterator[tuple[BatchView, bool]]:
+    """The batches of one fetch answer, in order, each with whether its transaction was aborted.
 
     An entry opens when a batch reaches its first offset, not when one starts there: compaction may have
     changed where batches start, and a transaction may have begun before the fetched range.
@@ -31,9 +38,9 @@ def without_aborted(
         if batch.is_control:
             if batch.producer_id in void and _is_abort(batch):
                 void.remove(batch.producer_id)
-        elif batch.is_transactional and batch.producer_id in void:
-            continue
-        yield batch
+            yield batch, False
+        else:
+            yield batch, batch.is_transactional and batch.producer_id in void
 
 
 def _is_abort(batch: BatchView) -> bool:

@@ -138,6 +138,12 @@ class Cluster:
             raise ConnectionFailed(f"the cluster at {self.bootstrap} has no node {node_id} at present")
         return self._connect(address)
 
+    def disconnect(self, node_id: int) -> None:
+        """Closes the connection to one broker; one that hangs would keep the next question waiting."""
+        address = self._metadata.brokers.get(node_id)
+        if address in self._connections:
+            self._connections.pop(address).close()
+
     def any_broker(self) -> Connection:
         """A broker that is already connected, else the first that answers."""
         for connection in self._connections.values():

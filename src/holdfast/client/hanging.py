@@ -98,6 +98,29 @@ def list_open_writes(cluster: Cluster, places: Collection[TopicPartition] | None
             patience.wait(failure)
 
 
+def list_open_writes_on(cluster: Cluster, node: int, places: Iterable[TopicPartition]) -> Iterator[OpenWrite]:
+    """What the replicas of one broker hold of open transactions, whether they lead or not."""
+    by_topic: dict[str, list[int]] = {}
+    for place in places:
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    topic_part = DescribeProducersRequest.TopicRequest
+    request = DescribeProducersRequest(
+        topics=[topic_part(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
+    )
+    answer = cluster.broker(node).send(request, versions=DESCRIBE_PRODUCERS_VERSIONS)
+    for topic in answer.topics:
+        for part in topic.partitions:
+            place = TopicPartition(topic.name, part.partition_index)
+            if part.error_code == UnknownTopicOrPartition.kafka_code:
+                continue  # deleted since it was listed
+            if part.error_code:
+                where = f"producers of {place.topic}:{place.partition}"
+                raise refusal(part.error_code, where, part.error_message)
+            yield from (
+                _read(place, each) for each in part.active_producers if each.current_txn_start_offset >= 0
+            )
+
+
 def find_open_write(cluster: Cluster, place: TopicPartition, producer_id: int) -> OpenWrite | None:
     """What a producer has open in a partition."""
     found = (each for each in list_open_writes(cluster, [place]) if each.producer_id == producer_id)
@@ -132,29 +155,7 @@ def _ask_leaders(cluster: Cluster, places: Collection[TopicPartition] | None) ->
     for place in sorted(places):
         by_leader.setdefault(cluster.leader_of(*place), []).append(place)
     for leader, led in by_leader.items():
-        yield from _ask_leader(cluster, leader, led)
-
-
-def _ask_leader(cluster: Cluster, leader: int, places: Iterable[TopicPartition]) -> Iterator[OpenWrite]:
-    by_topic: dict[str, list[int]] = {}
-    for place in places:
-        by_topic.setdefault(place.topic, []).append(place.partition)
-    topic_part = DescribeProducersRequest.TopicRequest
-    request = DescribeProducersRequest(
-        topics=[topic_part(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
-    )
-    answer = cluster.broker(leader).send(request, versions=DESCRIBE_PRODUCERS_VERSIONS)
-    for topic in answer.topics:
-        for part in topic.partitions:
-            place = TopicPartition(topic.name, part.partition_index)
-            if part.error_code == UnknownTopicOrPartition.kafka_code:
-                continue  # deleted since it was listed
-            if part.error_code:
-                where = f"producers of {place.topic}:{place.partition}"
-                raise refusal(part.error_code, where, part.error_message)
-            yield from (
-                _read(place, each) for each in part.active_producers if each.current_txn_start_offset >= 0
-            )
+        yield from list_open_writes_on(cluster, leader, led)
 
 
 def _read(place: TopicPartition, found: Any) -> OpenWrite:

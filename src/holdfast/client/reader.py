@@ -90,7 +90,7 @@ def _fetch(
     fetch_bytes: int,
 ) -> Chunk:
     node = cluster.leader_of(wanted.topic, wanted.partition) if node_id is None else node_id
-    request = _request(wanted, position, isolation, fetch_bytes)
+    request = fetch_request(wanted, position, isolation, fetch_bytes)
     answer = cluster.broker(node).send(request, versions=FETCH_VERSIONS)
     if answer.error_code:
         raise refusal(answer.error_code, f"fetching {wanted}")
@@ -138,7 +138,15 @@ def _out_of_range(cluster: Cluster, wanted: OffsetRange, position: int) -> Holdf
     )
 
 
-def _request(wanted: OffsetRange, position: int, isolation: Isolation, fetch_bytes: int) -> Any:
+def fetch_request(
+    wanted: OffsetRange,
+    position: int,
+    isolation: Isolation,
+    fetch_bytes: int,
+    *,
+    wait_ms: int = FETCH_WAIT_MS_MAX,
+) -> Any:
+    """Outside of any session, as a plain consumer without a rack: no leader sends it to another replica."""
     topic_part = FetchRequest.FetchTopic
     partition = topic_part.FetchPartition(
         partition=wanted.partition,
@@ -149,7 +157,7 @@ def _request(wanted: OffsetRange, position: int, isolation: Isolation, fetch_byt
     )
     return FetchRequest(
         replica_id=-1,
-        max_wait_ms=FETCH_WAIT_MS_MAX,
+        max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=fetch_bytes,
         isolation_level=int(isolation),

@@ -58,14 +58,21 @@ def create_topic(
     partitions: int = BROKERS_CHOICE,
     replication_factor: int = BROKERS_CHOICE,
     configs: Mapping[str, str] | None = None,
+    assignments: Mapping[int, Iterable[int]] | None = None,
 ) -> None:
-    """Creates the topic and returns when each of its partitions has a leader: it can be used at once."""
+    """Creates the topic and returns when each of its partitions has a leader: it can be used at once.
+
+    With `assignments`, the brokers of each partition, the numbers of partitions and replicas follow from those.
+    """
     topic_part = CreateTopicsRequest.CreatableTopic
     topic = topic_part(
         name=name,
         num_partitions=partitions,
         replication_factor=replication_factor,
-        assignments=[],
+        assignments=[
+            topic_part.CreatableReplicaAssignment(partition_index=number, broker_ids=list(nodes))
+            for number, nodes in (assignments or {}).items()
+        ],
         configs=[
             topic_part.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
         ],

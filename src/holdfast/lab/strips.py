@@ -115,7 +115,8 @@ def closing(account: Account) -> RenderableType:
     lines.append(Text(forgot, style="dim"))
     if account.policy == "kafka":
         name, engine = account.scenario.name, account.engine.name
-        chosen = "" if engine == "model" else f" --engine {engine}"
+        # Real brokers know Kafka's way alone.
+        chosen = "" if engine == "model" else " --engine holdfast"
         cured = f"The same story, cured: holdfast lab run {name}{chosen} --policy coordinated"
         lines.append(Text(cured, style="dim"))
     word, colon, variants = account.verdict.partition(":")
