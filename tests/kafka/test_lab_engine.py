@@ -1,11 +1,10 @@
-"""Scenarios on real brokers: the harm is there for everybody to see, and no broker outlives a run."""
+"""A run on real brokers that is interrupted leaves nothing behind; what runs show is in test_doctor.py."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,21 +40,6 @@ def test_a_run_that_is_interrupted_leaves_no_broker(pytestconfig: pytest.Config)
     assert (run.returncode, out) == (130, b"")
     assert b"Traceback" not in err
     for pid in started:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-@pytest.mark.timeout(RUN_SECONDS_MAX)
-def test_a_delete_is_undone_on_real_brokers(pytestconfig: pytest.Config) -> None:
-    """Exit code 1, the variant's name, and the account in the form that other engines give."""
-    version = pytestconfig.getoption("kafka")
-    run = subprocess.run(
-        [*lab(version, "tombstone"), "--json"], capture_output=True, check=False, timeout=RUN_SECONDS_MAX
-    )
-    told = json.loads(run.stdout)
-    assert (run.returncode, told["variant"], told["engine"]) == (1, "tombstone", "kafka")
-    assert {each["id"]: each["read_committed"] for each in told["replicas"]} == {1: {}, 2: {}, 3: {"K": "V"}}
-    assert told["evidence"] == [
-        {"replica": 3, "variant": "tombstone", "what": "K reads V, but was deleted at offset 1"}
-    ]
-    assert told["removed"] == {"tombstones": 2, "outcomes": 0}
+        with suppress(FileNotFoundError):
+            # Nobody may have waited for it yet, but it runs no more.
+            assert Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"

@@ -14,6 +14,7 @@ COMMANDS = {
     "compaction": "Compaction: who waits for whom, and was everything forgotten by right.",
     "completion": "Print the completion script of a shell.",
     "consume": "Read records of a topic.",
+    "doctor": "Do the replicas of a Kafka cluster show the same?",
     "group": "Consumer groups: list, describe, reset.",
     "keeper": "Upkeep of the stores: settle, compact, catch up.",
     "lab": "See Kafka's harm and the cure, step by step.",

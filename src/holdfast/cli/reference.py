@@ -21,7 +21,7 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 | 0 | good; also the end of `consume` and of `compaction status --watch` by ^C |
 | 1 | the answer is no: refused, not there, not reachable, or found what was looked for |
 | 2 | bad usage: an option, an argument or a line of input is wrong |
-| 3 | nobody to ask: no Holdfast is running there (`compaction status`), or not all can be examined (`log diff`) |
+| 3 | nobody to ask: no Holdfast is running there (`compaction status`), or not all can be examined (`log diff`, `doctor`) |
 | 130 | ended by ^C |
 | 141 | whoever read the output has left, as `head` does |
 
@@ -44,6 +44,7 @@ $ holdfast group reset billing --to-time 2026-01-31T12:00 --dry-run     # what w
 $ holdfast sql 'SELECT string(key), max(offset) FROM orders GROUP BY key' # topics are tables
 $ holdfast log diff orders                                              # are all replicas equal?
 $ holdfast compaction status orders --watch                             # who holds cleanup back, and why
+$ holdfast doctor --bootstrap kafka:9092 --topic 'orders*'              # do its replicas show the same?
 $ holdfast txn hanging || holdfast txn list --state ongoing             # what holds readers back
 ```
 """
@@ -63,6 +64,8 @@ def reference() -> str:
 
 def _sections(context: click.Context) -> Iterator[str]:
     command = context.command
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             if name in TOLD_ELSEWHERE:
@@ -74,8 +77,6 @@ def _sections(context: click.Context) -> Iterator[str]:
                     found, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH
                 )
             )
-    else:
-        yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
 
 
 if __name__ == "__main__":

@@ -104,12 +104,19 @@ class KafkaCluster:
 
     def format(self) -> None:
         """Give new data directories their cluster id; formatted ones are left as they are."""
+        with ExitStack() as undo:
+            self._format(undo)
+
+    def _format(self, undo: ExitStack) -> None:
         formatting = []
         for node in self.nodes:
             if not (self.data(node) / "meta.properties").exists():
                 # A static quorum: every node must be given the same id, which may be any UUID in base64.
                 arguments = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c"]
-                formatting.append((node, self._run(node, *arguments, self._configuration(node))))
+                process = self._run(node, *arguments, self._configuration(node))
+                undo.callback(process.wait)
+                undo.callback(process.kill)
+                formatting.append((node, process))
         for node, process in formatting:
             if process.wait(START_SECONDS_MAX) != 0:
                 raise KafkaUnavailable(f"node {node} was not formatted:\n{self.log(node)}")

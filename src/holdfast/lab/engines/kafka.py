@@ -69,6 +69,11 @@ class KafkaEngine:
         }
 
     @property
+    def bootstrap(self) -> str:
+        """Where other clients find the brokers."""
+        return self._clients.bootstrap
+
+    @property
     def now_ms(self) -> int:
         """The time that has really passed, by the story's scale."""
         return self._timing.story_ms(time.monotonic() - self._began)

@@ -1,0 +1,73 @@
+"""What one replica shows of each key: the newest record that a reader of committed records is given.
+
+Raw logs differ between healthy replicas, because each compacts when it likes; what a reader ends up with does not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from crc32c import crc32c
+
+from holdfast.client.aborted import AbortedTransaction, without_aborted
+from holdfast.errors import KeyIndexFull
+from holdfast.records.batch import BatchView
+from holdfast.records.build import read_records
+
+KEYS_MAX: Final = 1_000_000
+"""Of one replica at a time; more are examined in parts, each with a reading of its own."""
+DIGEST_BYTES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """A key's newest record: where it lies, and what it says."""
+
+    offset: int
+    digest: bytes | None
+    """None for a delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The keys whose hash leaves `index` when divided by `count`."""
+
+    index: int = 0
+    count: int = 1
+
+    def holds(self, key: bytes) -> bool:
+        """Whether the key belongs to this part."""
+        return self.count == 1 or crc32c(key) % self.count == self.index
+
+    def halves(self) -> "tuple[Part, Part]":
+        """The same keys in two parts."""
+        return Part(self.index, 2 * self.count), Part(self.index + self.count, 2 * self.count)
+
+
+def digest_of(value: bytes | None) -> bytes | None:
+    """A value as it is compared; collisions are out of reach of chance."""
+    return None if value is None else blake2b(value, digest_size=DIGEST_BYTES).digest()
+
+
+class KeyTable:
+    """The newest visible record of every key of one part, in the order of the log."""
+
+    __slots__ = ("_keys_max", "_part", "newest")
+
+    def __init__(self, part: Part, *, keys_max: int = KEYS_MAX) -> None:
+        self.newest: dict[bytes, Newest] = {}
+        self._part = part
+        self._keys_max = keys_max
+
+    def feed(self, batches: Iterable[BatchView], aborted: Iterable[AbortedTransaction]) -> None:
+        """Take one answer of the replica; KeyIndexFull if its keys are too many for one part."""
+        for batch in without_aborted(batches, aborted):
+            if batch.is_control:
+                continue
+            for record in read_records(batch):
+                assert record.offset is not None
+                if record.key is not None and self._part.holds(record.key):
+                    self.newest[record.key] = Newest(record.offset, digest_of(record.value))
+            if len(self.newest) > self._keys_max:
+                raise KeyIndexFull(f"more than {self._keys_max} keys in one part of {self._part.count}")

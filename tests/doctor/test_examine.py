@@ -1,0 +1,69 @@
+"""The doctor beside the truth: it finds exactly what readers meet, whatever compaction and lag do to the logs."""
+
+from random import Random
+
+import pytest
+
+from holdfast.lab import account, library
+from holdfast.lab.engines.engine import StepError
+from holdfast.lab.engines.model import Model
+from holdfast.lab.schedule import Scheduler
+from holdfast.lab.setting import setting_of
+from holdfast.lab.verdict import judge
+from tests.doctor.model_source import examine
+
+SEEDS = 60
+
+
+def tables(model: Model, names: list[int | str]) -> list[tuple[int, dict[str, str | None]]]:
+    """What readers of some replicas end up with."""
+    replicas = [model.replicas[int(name)] for name in names]
+    return [
+        (each.last_stable_offset, {key: entry.value for key, entry in sorted(each.table().items())})
+        for each in replicas
+    ]
+
+
+@pytest.mark.parametrize("policy", ["kafka", "coordinated"])
+def test_random_schedules(policy: str) -> None:
+    """After every few steps: differences where readers of caught-up replicas differ, and nowhere else."""
+    found = 0
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        setting = setting_of(rng, policy, None)
+        model = Model(policy=policy, replicas=setting.replicas, config=setting.config)
+        scheduler = Scheduler(rng, model)
+        for number in range(setting.length):
+            try:
+                model.apply(scheduler.next())
+            except StepError:
+                continue
+            if number % 5:
+                continue
+            examined = examine(model, keys_max=rng.choice((1, 2, 1000)))
+            differ = len({str(each) for each in tables(model, examined.replicas)}) > 1
+            assert bool(examined.findings) == differ, (
+                seed,
+                number,
+                examined,
+                tables(model, examined.replicas),
+            )
+            blamed = {finding.replica for finding in examined.findings}
+            assert blamed <= {each.replica for each in judge(model)}, (seed, number)
+            found += differ
+    assert bool(found) == (policy == "kafka"), f"seeds 0 to {SEEDS - 1}: {found} differences"
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_harm_is_named_before_leadership_moves(name: str) -> None:
+    """At the first line after which readers would differ the doctor names replica and harm as the truth does."""
+    story = account.begin(library.load(name), policy="kafka")
+    assert isinstance(story.engine, Model)
+    for _ in account.advance(story):
+        findings = examine(story.engine).findings
+        judged = {(each.replica, each.variant) for each in judge(story.engine)}
+        if findings:
+            assert {(each.replica, each.variant) for each in findings} <= judged
+            assert all(each.what and each.advice for each in findings)
+            return
+    assert story.agreed
