@@ -12,6 +12,7 @@
     ├── FingerprintsFull               more groups of ids than there are cells for
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
+    ├── RepairRefused                  rebuilding a replica of a Kafka cluster would harm it, or did not come to its end
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
@@ -157,6 +158,10 @@ class KeeperFailed(HoldfastError):
 
 class StoreOperationRefused(HoldfastError):
     """What an operator wants of a store would lose something, or makes no sense where it stands."""
+
+
+class RepairRefused(HoldfastError):
+    """A replica of a Kafka cluster cannot be rebuilt as things stand, or was not in time."""
 
 
 class FormatTooNew(HoldfastError):

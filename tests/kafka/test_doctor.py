@@ -12,7 +12,7 @@ from holdfast.client.leaders import move_leader
 from holdfast.client.producer import Producer
 from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.client.transactions import TV1, TV2
+from holdfast.client.transactions import TV1, generation_of
 from holdfast.doctor.cluster import choose_topics, examine_topics
 from holdfast.doctor.live import Meter
 from holdfast.lab import account, library
@@ -54,7 +54,8 @@ def test_a_healthy_cluster_is_clean(engine: tuple[str, KafkaEngine]) -> None:
         create_topic(cluster, place.topic, assignments={0: [1, 2, 3]}, configs=configs)
         plain = Producer(cluster, place.topic)
         producers = [
-            TransactionalProducer(cluster, f"p{version.level}", generation=version) for version in (TV1, TV2)
+            TransactionalProducer(cluster, f"p{number}", generation=generation)
+            for number, generation in enumerate((TV1, generation_of(cluster)))
         ]
         for producer in producers:
             producer.init()
@@ -99,3 +100,21 @@ def test_the_harm_is_there_and_named_before_leadership_moves(engine: tuple[str, 
     told = story.as_json()
     assert (told["engine"], told["diverged"], told["variant"]) == ("kafka", True, name)
     assert {each["replica"] for each in told["evidence"]} == {3}
+
+
+def test_a_rebuilt_replica_is_clean(engine: tuple[str, KafkaEngine]) -> None:
+    """It leads when it is to be rebuilt; afterwards it has what the others have, and its place in the assignment."""
+    name, opened = engine
+    command = Command(opened.bootstrap)
+    dry = command.run("doctor", "repair", "lab:0:3", "--dry-run", "--json")
+    assert (dry.code, dry.json[0]["done"], len(dry.json[0]["steps"])) == (0, False, 5)
+    answer = command.run("doctor", "repair", "lab:0:3", "--yes", "--json")
+    assert (answer.code, answer.json[0]["findings_left"]) == (0, [])
+    assert answer.err.splitlines() == dry.json[0]["steps"]
+    assert command.run("doctor", "--topic", "lab").code == 0
+    with Cluster(opened.bootstrap) as cluster:
+        partition = cluster.topic("lab").partitions[0]
+        assert (set(partition.replicas), set(partition.in_sync)) == ({1, 2, 3}, {1, 2, 3})
+    replica = opened.replicas[3]
+    replica.touch()
+    assert set(replica.table()) == ({"filler"} if name == "tombstone" else {"K", "news", "filler"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from holdfast.cli import present
+from holdfast.cli.doctor_repair import repair
 from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import bootstrap_option, complete_topic, connect
 from holdfast.cli.present import json_option
@@ -104,6 +105,9 @@ def files(ctx: click.Context, directories: tuple[Path, ...], as_json: bool) -> N
     except HoldfastError as failure:
         _give_up(ctx, failure)
     _tell(ctx, examined, as_json)
+
+
+doctor.add_command(repair)
 
 
 def _give_up(ctx: click.Context, failure: HoldfastError) -> NoReturn:

@@ -16,9 +16,9 @@ from holdfast.doctor.traces import (
     variant_of,
 )
 
-REBUILD = (
-    "rebuild replica {replica}: let another replica lead, take it out of the assignment, wait until its broker has"
-    " deleted the copy, then add it again"
+REBUILD = "rebuild it: holdfast doctor repair {place}:{replica}"
+REPLACE = (
+    "move it aside on its broker while that is stopped, so that the replica is made anew from the leader"
 )
 RELEASE = (
     "; or, while it leads, release its readers: holdfast txn abort {place} --producer {producer_id} (that may decide"
@@ -87,7 +87,7 @@ def key_finding(
         offsets=tuple(dict.fromkeys((shown.offset, decider.offset))),
         others=others,
         what=tells[variant],
-        advice=REBUILD.format(replica=replica),
+        advice=_rebuild(place, replica),
     )
 
 
@@ -97,7 +97,11 @@ def open_finding(place: TopicPartition, difference: OpenDifference) -> Finding:
         f"a transaction of producer {difference.producer_id} is open from offset {difference.start} on, which it is not"
         f" on {_replicas(difference.others)}: read_committed stands still there, and so does the cleaner"
     )
-    release = RELEASE.format(place=f"{place.topic}:{place.partition}", producer_id=difference.producer_id)
+    release = (
+        ""
+        if isinstance(difference.replica, str)
+        else RELEASE.format(place=f"{place.topic}:{place.partition}", producer_id=difference.producer_id)
+    )
     return Finding(
         place=place,
         replica=difference.replica,
@@ -107,8 +111,14 @@ def open_finding(place: TopicPartition, difference: OpenDifference) -> Finding:
         offsets=(difference.start,),
         others=difference.others,
         what=what,
-        advice=REBUILD.format(replica=difference.replica) + release,
+        advice=_rebuild(place, difference.replica) + release,
     )
+
+
+def _rebuild(place: TopicPartition, replica: Replica) -> str:
+    if isinstance(replica, str):
+        return REPLACE
+    return REBUILD.format(place=f"{place.topic}:{place.partition}", replica=replica)
 
 
 def readable(field: bytes) -> str:

@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -113,9 +113,10 @@ class KafkaCluster:
             if not (self.data(node) / "meta.properties").exists():
                 # A static quorum: every node must be given the same id, which may be any UUID in base64.
                 arguments = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c"]
-                process = self._run(node, *arguments, self._configuration(node))
-                undo.callback(process.wait)
-                undo.callback(process.kill)
+                with _uninterrupted():
+                    process = self._run(node, *arguments, self._configuration(node))
+                    undo.callback(process.wait)
+                    undo.callback(process.kill)
                 formatting.append((node, process))
         for node, process in formatting:
             if process.wait(START_SECONDS_MAX) != 0:
@@ -124,7 +125,8 @@ class KafkaCluster:
     def launch(self, node: int) -> None:
         """Start the process of one node and return at once."""
         assert node not in self._processes, f"node {node} runs already"
-        self._processes[node] = self._run(node, "kafka.Kafka", self._configuration(node))
+        with _uninterrupted():
+            self._processes[node] = self._run(node, "kafka.Kafka", self._configuration(node))
 
     def wait_ready(self) -> None:
         """Return when each running node names all running nodes to its clients."""
@@ -258,6 +260,16 @@ def ends_with_us() -> list[str]:
     """Have the kernel kill the child when the thread that started it is gone, be it by SIGKILL."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let ^C wait until a new process is known to whoever has to end it; the child does not hear of ^C at all."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,0 +1,147 @@
+"""Rebuilding a replica through the admin API alone: out of the assignment, its copy gone, and back in, empty.
+
+A replica that is added again while its broker still has the old copy keeps it, and diverges as before. So the
+broker itself must have said that it holds nothing of the partition any more.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.client.cluster import Cluster, Partition
+from holdfast.client.groups import TopicPartition
+from holdfast.client.leaders import assign_replicas, move_leader
+from holdfast.client.replica_log import find_bounds
+from holdfast.client.topics import describe_configs
+from holdfast.errors import (
+    HoldfastError,
+    NotLeaderOrFollower,
+    RepairRefused,
+    UnknownTopicOrPartition,
+)
+
+PAUSE_S: Final = 0.2
+STEP_SECONDS_MAX: Final = 3600.0
+"""For the copy to be deleted, and for the new one to be made: large partitions take their time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a rebuild does, step by step; made from what the cluster tells, and pure from there."""
+
+    place: TopicPartition
+    replica: int
+    assigned: tuple[int, ...]
+    """As the owner has it, the preferred one first."""
+    new_leader: int | None
+    """Who leads in its stead, if it leads."""
+
+    @property
+    def without(self) -> tuple[int, ...]:
+        """Who is left meanwhile."""
+        return tuple(node for node in self.assigned if node != self.replica)
+
+    @property
+    def steps(self) -> list[str]:
+        """In words."""
+        where = f"{self.place.topic}:{self.place.partition}"
+        told = [] if self.new_leader is None else [f"let replica {self.new_leader} lead {where}"]
+        return [
+            *told,
+            f"assign {where} to {_listed(self.without)}",
+            f"wait until broker {self.replica} has deleted its copy",
+            f"assign {where} to {_listed(self.assigned)} again",
+            f"wait until replica {self.replica} is in sync",
+        ]
+
+
+def plan_rebuild(
+    place: TopicPartition,
+    replica: int,
+    partition: Partition,
+    min_in_sync: int,
+    *,
+    avoid: frozenset[int] = frozenset(),
+) -> Plan:
+    """RepairRefused where it would leave fewer in sync than the topic asks for, or nobody sound to copy from.
+
+    `avoid` are replicas that are to be rebuilt, too: none of them may lead.
+    """
+    where = f"replica {replica} of {place.topic}:{place.partition}"
+    if replica not in partition.replicas:
+        raise RepairRefused(f"{where} is not assigned: it is on brokers {_listed(partition.replicas)}")
+    left = [node for node in partition.in_sync if node != replica]
+    needed = max(1, min_in_sync)
+    if len(left) < needed:
+        raise RepairRefused(
+            f"{where} stays as it is: without it {len(left)} would be in sync, and min.insync.replicas is {needed}"
+        )
+    sound = [node for node in partition.replicas if node in left and node not in avoid]
+    if not sound:
+        raise RepairRefused(f"{where} stays as it is: every other replica in sync is to be rebuilt, too")
+    must_move = partition.leader == replica or partition.leader in avoid
+    return Plan(
+        place=place,
+        replica=replica,
+        assigned=partition.replicas,
+        new_leader=sound[0] if must_move else None,
+    )
+
+
+def find_plan(cluster: Cluster, place: TopicPartition, replica: int, avoid: frozenset[int]) -> Plan:
+    """What would be done, as things stand now."""
+    partition = cluster.topic(place.topic).partitions.get(place.partition)
+    if partition is None:
+        raise UnknownTopicOrPartition(f"topic {place.topic!r} has no partition {place.partition}")
+    configs = {entry.name: entry.value for entry in describe_configs(cluster, place.topic)}
+    return plan_rebuild(place, replica, partition, int(configs.get("min.insync.replicas") or 1), avoid=avoid)
+
+
+def rebuild(cluster: Cluster, plan: Plan, *, tell: Callable[[str], None]) -> None:
+    """Do it, telling each step before it is done; what was interrupted is completed by assigning `assigned` again."""
+    steps = iter(plan.steps)
+    if plan.new_leader is not None:
+        tell(next(steps))
+        move_leader(cluster, plan.place, plan.new_leader)
+    tell(next(steps))
+    assign_replicas(cluster, plan.place, plan.without)
+    tell(next(steps))
+    _await(lambda: _is_dropped(cluster, plan), f"broker {plan.replica} to delete its copy")
+    tell(next(steps))
+    assign_replicas(cluster, plan.place, plan.assigned)
+    tell(next(steps))
+    _await(lambda: plan.replica in _partition(cluster, plan).in_sync, f"replica {plan.replica} to be in sync")
+
+
+def _partition(cluster: Cluster, plan: Plan) -> Partition:
+    return cluster.topic(plan.place.topic).partitions[plan.place.partition]
+
+
+def _is_dropped(cluster: Cluster, plan: Plan) -> bool:
+    """By the broker's own word: that the assignment has changed says nothing about its disk."""
+    if plan.replica in _partition(cluster, plan).replicas:
+        return False
+    try:
+        find_bounds(cluster, plan.replica, plan.place)
+    except (NotLeaderOrFollower, UnknownTopicOrPartition):
+        return True
+    return False
+
+
+def _await(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + STEP_SECONDS_MAX
+    while True:
+        try:
+            if is_so():
+                return
+        except HoldfastError as failure:
+            if not failure.retriable:
+                raise
+        if time.monotonic() > deadline:
+            raise RepairRefused(f"waited {STEP_SECONDS_MAX:.0f} s for {what}")
+        time.sleep(PAUSE_S)
+
+
+def _listed(nodes: tuple[int, ...]) -> str:
+    return ",".join(map(str, nodes))
