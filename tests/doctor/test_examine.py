@@ -56,14 +56,17 @@ def test_random_schedules(policy: str) -> None:
 
 @pytest.mark.parametrize("name", library.names())
 def test_every_harm_is_named_before_leadership_moves(name: str) -> None:
-    """At the first line after which readers would differ the doctor names replica and harm as the truth does."""
+    """After every line the doctor names the replicas that the truth convicts; at the first one the harm, too."""
     story = account.begin(library.load(name), policy="kafka")
     assert isinstance(story.engine, Model)
-    for _ in account.advance(story):
-        findings = examine(story.engine).findings
-        judged = {(each.replica, each.variant) for each in judge(story.engine)}
-        if findings:
-            assert {(each.replica, each.variant) for each in findings} <= judged
+    found = False
+    for frame in account.advance(story):
+        findings, judged = examine(story.engine).findings, judge(story.engine)
+        assert {each.replica for each in findings} == {each.replica for each in judged}, frame.line.text
+        if findings and not found:
+            found = True
+            assert {(each.replica, each.variant) for each in findings} == {
+                (each.replica, each.variant) for each in judged
+            }
             assert all(each.what and each.advice for each in findings)
-            return
-    assert story.agreed
+    assert found == (not story.agreed)
