@@ -61,7 +61,7 @@ class KafkaEngine:
         """The instance of each transaction that is open."""
         self._instances = 0
         self._given_up: set[int] = set()
-        self._partition = self._find_partition()
+        self._partition = clients.topic(TOPIC).partitions[0]
         self._began = time.monotonic()
         self.replicas: dict[int, BrokerReplica] = {
             number: BrokerReplica(id=number, clients=clients, place=self._place, written=self._by_offset)
@@ -151,7 +151,7 @@ class KafkaEngine:
         instance = self._open.pop(step.producer)
         data = [entry for entry in self.history if entry.instance == instance]
         if not data:
-            return
+            return  # brokers have heard of nothing, and write no marker
         last = data[-1]
         # Brokers answer when the outcome is decided; the marker comes a moment later.
         marker = self._await_entry(
@@ -221,7 +221,7 @@ class KafkaEngine:
 
     def _bring_back(self, replica: BrokerReplica) -> None:
         replica.alive = True
-        self._await(lambda: self._bounds(replica) is not None, f"replica {replica.id} to answer")
+        self._await(lambda: self._end_of(replica) >= 0, f"replica {replica.id} to answer")
 
     def _fetch(self, step: steps.Fetch) -> None:
         """A replica that stalled goes on by itself; how far a fetch comes nobody can choose."""
@@ -261,8 +261,7 @@ class KafkaEngine:
         self._tell_gone(replica, silently=False)
 
     def _write_filler(self) -> None:
-        filler = steps.Produce(FILLER_KEY, "0")
-        self._note_written(self._writers.produce(FILLER_KEY, "0"), filler, NO_INSTANCE)
+        self._produce(steps.Produce(FILLER_KEY, "0"))
 
     def _is_as_clean(self, replica: BrokerReplica) -> bool:
         """Whether everything is gone that the model's cleaner has dropped, and perhaps more."""
@@ -289,22 +288,18 @@ class KafkaEngine:
         self._await(self._agree, "the replicas in sync to agree on the end of the log")
 
     def _agree(self) -> bool:
-        number = self._find_leader()
-        end = find_bounds(self._clients, number, self._place).log_end
+        end = self._end_of(self.replicas[self._find_leader()])
         following = [self.replicas[each] for each in self.in_sync if self.replicas[each].alive]
         for replica in following:
             replica.touch()
         return all((replica.log_end, replica.high_watermark) == (end, end) for replica in following)
 
-    def _bounds(self, replica: BrokerReplica) -> object:
-        return find_bounds(self._clients, replica.id, self._place)
+    def _end_of(self, replica: BrokerReplica) -> int:
+        return find_bounds(self._clients, replica.id, self._place).log_end
 
     def _look_at_partition(self) -> Partition:
-        self._partition = self._find_partition()
+        self._partition = self._clients.topic(TOPIC).partitions[0]
         return self._partition
-
-    def _find_partition(self) -> Partition:
-        return self._clients.topic(TOPIC).partitions[0]
 
     def _await(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
