@@ -13,8 +13,8 @@ from holdfast.errors import KeyIndexFull
 from holdfast.records.batch import BatchView
 from holdfast.records.build import read_records
 
-KEYS_MAX: Final = 1_000_000
-"""Of one replica at a time; more are examined in parts, each with a reading of its own."""
+KEYS_MAX: Final = 500_000
+"""Of each replica, about 130 MB; more are examined in parts, each with a reading of its own."""
 DIGEST_BYTES: Final = 12
 
 

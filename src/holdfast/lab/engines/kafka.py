@@ -190,19 +190,15 @@ class KafkaEngine:
         return self.leader_id
 
     def _kill(self, step: steps.Kill) -> None:
-        replica = self._live(step.replica)
-        replica.look()
-        self._brokers.kill_node(replica.id)
-        self._await_absence(replica)
+        self._take_away(self._live(step.replica), self._brokers.kill_node)
 
     def _lag(self, step: steps.Lag) -> None:
-        replica = self._live(step.replica)
-        replica.look()
-        self._brokers.pause_node(replica.id)
-        self._await_absence(replica)
+        self._take_away(self._live(step.replica), self._brokers.pause_node)
 
-    def _await_absence(self, replica: BrokerReplica) -> None:
+    def _take_away(self, replica: BrokerReplica, end: Callable[[int], None]) -> None:
         """Until the others know. So nothing is written in time for a fetch that is still under way, either."""
+        replica.look()
+        end(replica.id)
         replica.alive = False
         self._clients.disconnect(replica.id)
         self._await(
