@@ -12,7 +12,7 @@ from holdfast.lab.setting import setting_of
 from holdfast.lab.verdict import judge
 from tests.doctor.model_source import examine
 
-SEEDS = 60
+SEEDS = 40
 
 
 def tables(model: Model, names: list[int | str]) -> list[tuple[int, dict[str, str | None]]]:
