@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.load.batches import Form, make_batches
-from holdfast.client.admin import find_address, post_json
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.writes import AppendBatch
+from holdfast.client.admin import find_address, post_json
 from holdfast.keeper.gateway import Ask, Gateway
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import plan

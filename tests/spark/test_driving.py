@@ -77,7 +77,7 @@ def test_a_signal_ends_who_waits_and_not_who_asks(spark: SparkSession) -> None:
 def test_what_is_raised_apart_is_raised_here() -> None:
     """As if it had been done here."""
     with pytest.raises(KeyError):
-        apart(lambda: {}["nothing"])
+        apart(lambda: dict[str, int]()["nothing"])
     assert apart(lambda: 5) == 5
 
 
