@@ -45,7 +45,7 @@ test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw an
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py
 
 test-cluster: setup ## rounds, reads and the demo on a Spark master with two workers (needs a Java of the system)
-	$(BIN)/pytest -q --cluster tests/cluster
+	$(BIN)/pytest -q --timeout 300 --cluster tests/cluster
 
 compat: setup ## kafka-python's own integration tests and kcat against Holdfast
 	$(BIN)/python -W ignore -m compat.kafka_python

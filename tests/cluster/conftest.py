@@ -18,7 +18,7 @@ from tests.cluster.standalone import SESSION, SparkCluster
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "2",
+    "spark.speculation.multiplier": "1.1",
     "spark.speculation.minTaskRuntime": "1s",
 }
 

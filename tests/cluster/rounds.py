@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -49,25 +50,35 @@ def make_round(engine: Engine, spark: SparkSession) -> Round:
     return Round(engine.gateway, lambda size_bytes: SparkRunner(spark))
 
 
-def find_writer(cluster: SparkCluster, data: Path) -> tuple[int, int] | None:
-    """(executor, its Python worker) of one that is writing a segment below `data` right now."""
+class Writer(NamedTuple):
+    """An executor whose Python worker is at work on a segment."""
+
+    executor: int
+    worker: int
+    segment: str
+    """Named as the others are."""
+
+
+def find_writer(cluster: SparkCluster, data: Path) -> Writer | None:
+    """One that is writing a segment below `data` right now."""
     for executor in cluster.executors():
-        for pid in descendants(executor):
-            if any(data in path.parents and "segments" in path.parts for path in open_files(pid)):
-                return executor, pid
+        for worker in descendants(executor):
+            for path in open_files(worker):
+                if data in path.parents and "segments" in path.parts:
+                    return Writer(executor, worker, name_segment(data, path))
     return None
 
 
-def stop_writer(cluster: SparkCluster, data: Path) -> int | None:
+def stop_writer(cluster: SparkCluster, data: Path) -> Writer | None:
     """Stop a Python worker in the middle of a segment; one that was quicker than the signal may go on."""
     found = find_writer(cluster, data)
     if found is None:
         return None
-    os.kill(found[1], signal.SIGSTOP)
-    wait_for(lambda: is_stopped(found[1]), "worker that stands still")
+    os.kill(found.worker, signal.SIGSTOP)
+    wait_for(lambda: is_stopped(found.worker), "worker that stands still")
     if find_writer(cluster, data) == found:
-        return found[1]
-    os.kill(found[1], signal.SIGCONT)
+        return found
+    os.kill(found.worker, signal.SIGCONT)
     return None
 
 
@@ -87,11 +98,13 @@ def open_files(pid: int) -> Iterator[Path]:
 
 def segments_on_disk(data: Path) -> set[str]:
     """The files of all stores, named as the control plane names them."""
-    return {
-        f"{store}:{path.relative_to(data / 'stores' / str(store) / 'segments')}"
-        for store in STORES
-        for path in (data / "stores" / str(store) / "segments").rglob("*.log")
-    }
+    return {name_segment(data, path) for path in (data / "stores").glob("*/segments/**/*.log")}
+
+
+def name_segment(data: Path, path: Path) -> str:
+    """Its store, and its name there."""
+    store, _, *file = path.relative_to(data / "stores").parts
+    return f"{store}:{'/'.join(file)}"
 
 
 def segments_published(engine: Engine, key: PartitionKey) -> set[str]:

@@ -20,7 +20,7 @@ from pyspark.find_spark_home import _find_spark_home
 from holdfast.lab.kafka_broker import ends_with_us
 from holdfast.spark.java import find_system_java
 
-START_SECONDS_MAX = 300.0
+START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.002
 CORES = 2
@@ -117,7 +117,11 @@ class SparkCluster:
         command = [spark_submit, "--master", self.url]
         command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-        self._run("connect", command, {"PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1"})
+        self._run(
+            "connect",
+            command,
+            {"PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "1g"},
+        )
         found = wait_for(lambda: self._read("connect", r"started at: \S*?:(\d+)"), "Connect server")
         return f"sc://127.0.0.1:{found}"
 

@@ -10,7 +10,7 @@ from tests.cluster.standalone import SESSION, SparkCluster, wait_for
 from tests.keeper.test_process import configured, create, run_keeper, settled_to, write
 from tests.process import HoldfastProcess
 
-SECONDS_MAX = 600.0
+SECONDS_MAX = 240.0
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from tests.cluster.standalone import SparkCluster
 from tests.keeper.test_process import configured, create, run_keeper, settled_to, write
 from tests.process import HoldfastProcess
 
-SECONDS_MAX = 600.0
+SECONDS_MAX = 240.0
 READ = """
 import sys
 from holdfast.spark.session import spark_session

@@ -13,7 +13,7 @@ from tests.process import HoldfastProcess
 
 RECORDS = 200_000
 TASKS = 24
-READ_SECONDS_MAX = 600.0
+READ_SECONDS_MAX = 240.0
 
 
 @pytest.fixture(scope="module")
