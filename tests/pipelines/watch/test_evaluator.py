@@ -273,3 +273,12 @@ def test_a_group_that_has_never_been_is_given_time_to_begin() -> None:
     seconds, [alarm, *_] = first_alarm(simulation, watcher, 400)
     assert alarm.kind is AlarmKind.BLIND
     assert 180 <= seconds <= 190
+
+
+def test_a_canary_is_given_as_long_as_the_trigger_needs_to_show_it_in_audit() -> None:
+    watcher = evaluator(300_000)
+    base = Simulation(trigger_ms=300_000).world()
+    canary = Canary(topic="q", partition=0, offset=10, sent_ms=START_MS, seen_ms=None)
+    for seconds, expected in ((60, []), (899, []), (900, [AlarmKind.CANARY])):
+        world = World(now_ms=START_MS + seconds * SECOND_MS, forwardings=base.forwardings, canaries=(canary,))
+        assert [alarm.kind for alarm in watcher.look(world)] == expected
