@@ -30,7 +30,7 @@ REBUILT = "rebuilt"
 CARE = "care"
 ACKNOWLEDGED_AT_END = 50
 WAIT_SECONDS = 0.002
-SPARK_SECONDS = 180.0
+SPARK_SECONDS = 600.0
 """Until all of Spark's processes have been killed that are to be: a session takes its time to start, each time."""
 EXPECTED = (
     " INFO ",
@@ -89,11 +89,12 @@ def run(plan: Plan, directory: Path) -> Report:
         finally:
             killer.stop()
         _finish(workloads, PATIENCE_SECONDS)
-        violations += _check_rest(server, workloads)
+        rest_seconds = SPARK_SECONDS if plan.troubles.is_on_spark else PATIENCE_SECONDS
+        violations += _check_rest(server, workloads, rest_seconds)
         logs = read_logs(server.bootstrap)
         violations += check(plan, workloads, logs)
         if plan.rebuilds_at_end:
-            violations += _check_rebuilt(server, workloads, logs)
+            violations += _check_rebuilt(server, workloads, logs, rest_seconds)
         violations += _check_end(server, _is_expected if plan.has_upkeep else lambda line: False)
     except Failed as failed:
         violations.append(failed.violation)
@@ -230,19 +231,21 @@ def _acknowledged(workloads: Iterable[Workload]) -> int:
     return sum(workload.acknowledged for workload in workloads)
 
 
-def _check_rest(server: Server, workloads: Iterable[Workload]) -> Iterator[Violation]:
+def _check_rest(server: Server, workloads: Iterable[Workload], seconds_max: float) -> Iterator[Violation]:
     for workload in workloads:
         if isinstance(workload, Upkeep):
-            yield from workload.check_rest(server.data)
+            yield from workload.check_rest(server.data, seconds_max)
 
 
-def _check_rebuilt(server: Server, workloads: Iterable[Workload], logs: ReplicaLogs) -> Iterator[Violation]:
+def _check_rebuilt(
+    server: Server, workloads: Iterable[Workload], logs: ReplicaLogs, rest_seconds: float
+) -> Iterator[Violation]:
     """The journals alone say all that the control plane said."""
     server.kill()
     server.disk.remove_control_plane()
     _start(server)
     # A store that was away is looked at anew, and in sync soon.
-    for violation in _check_rest(server, workloads):
+    for violation in _check_rest(server, workloads, rest_seconds):
         yield Violation(REBUILT, str(violation))
     if read_logs(server.bootstrap) != logs:
         yield Violation(REBUILT, "a control plane made anew shows another log")

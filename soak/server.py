@@ -33,7 +33,10 @@ settle_ms_max = 0
 """Something is always due: stores are settled, compacted, trimmed and looked after all the time."""
 
 ON_SPARK = f"{BUSY_KEEPER}spark_bytes_min = 0\nsplit_bytes_min = 1\ncollect_seconds = 1\n"
-"""Every round of the keeper is worth a session, every replica is hot, and what is left behind is soon collected."""
+"""Every round of the keeper is worth a session, and what is left behind is soon collected."""
+
+SPARK_ENVIRONMENT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -Dspark.default.parallelism=12"}
+"""Half the time of a JVM that lives for a minute goes into optimising compilation; among so many tasks all are hot."""
 
 
 class Server:
@@ -52,6 +55,7 @@ class Server:
             *("--nodes", str(nodes), "--config", str(file)),
             port=port,
             keeps_ports=True,
+            environment=SPARK_ENVIRONMENT,
         )
 
     def kill(self) -> None:

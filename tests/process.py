@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -31,10 +32,12 @@ class HoldfastProcess:
         port: int = 0,
         log: Path | None = None,
         keeps_ports: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
         self.port = port
         self._keeps_ports = keeps_ports
+        self._environment = environment or {}
         self.announcement = ""
         self._options = options
         self._process: subprocess.Popen[str] | None = None
@@ -103,7 +106,7 @@ class HoldfastProcess:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **self._environment, "PYTHONUNBUFFERED": "1"},
             )
 
     def _await_announcement(self) -> None:

@@ -144,11 +144,11 @@ class Upkeep:
             )
         return found
 
-    def check_rest(self, data: Path) -> list[Violation]:
+    def check_rest(self, data: Path, seconds_max: float = PATIENCE_SECONDS) -> list[Violation]:
         """Once every store is back: all replicas come to show the same and have forgotten what there is to forget."""
-        unrest = await_rest(data, TOPIC, PATIENCE_SECONDS)
+        unrest = await_rest(data, TOPIC, seconds_max)
         if unrest:
-            return [Violation(UNREST, f"after {PATIENCE_SECONDS:g} s there are {unrest}")]
+            return [Violation(UNREST, f"after {seconds_max:g} s there are {unrest}")]
         nodes = self._spec.nodes
         tables = read_tables(data, self._bootstrap, TOPIC, nodes=nodes, patience_s=PATIENCE_SECONDS)
         return [

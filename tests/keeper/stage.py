@@ -66,7 +66,7 @@ class Stage:
         deadline = time.monotonic() + seconds_max
         while not (found := find()):
             assert time.monotonic() < deadline, f"no {what} within {seconds_max} s\n{self.server.process.log}"
-            time.sleep(POLL_SECONDS / 10)
+            time.sleep(POLL_SECONDS)
         return found
 
     def phase(self, store: int) -> str:
@@ -98,10 +98,10 @@ class Stage:
         gone.rename(path)
         self.server.process.start()
 
-    def end(self) -> None:
+    def end(self, rest_seconds_max: float = WAIT_SECONDS_MAX) -> None:
         """Nobody writes any more: let it come to rest, and check everything."""
         self.workload.finish(WAIT_SECONDS_MAX)
-        found = [*self.workload.check({}), *self.workload.check_rest(self.data)]
+        found = [*self.workload.check({}), *self.workload.check_rest(self.data, rest_seconds_max)]
         assert not found, "\n".join([*map(str, found[:10]), self.server.process.log[-5000:]])
 
     def close(self) -> None:

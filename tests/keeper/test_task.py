@@ -257,6 +257,21 @@ def test_batches_that_inflate_a_lot_are_dealt_with_by_halves(
     assert replica.found() == replica.expected()
 
 
+def test_batches_that_are_rebuilt_are_inflated_by_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them loses a record: none is left out, and no more are inflated at once than may be."""
+    for module in (dead, copying, output):
+        monkeypatch.setattr(module, "INFLATED_BYTES", 3000)
+    replica = Replica(tmp_path, Random(1))
+    for number in range(10):
+        replica.produce(("same", "0" * 1200), (f"k{number}", "0" * 1200), codec=Codec.ZSTD)
+    done = replica.compact(10)
+    assert done.counts["batches_rebuilt"] == 9
+    assert replica.found() == replica.expected()
+    assert len(replica.found()) == 11
+
+
 def test_a_damaged_index_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment is cut where its index says; without one it is walked through. It is lost, cut off, or another's."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
