@@ -8,7 +8,7 @@ KAFKA ?= 4.2.0
 EXPLORE_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
+.PHONY: help setup check test test-kills soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ check: setup ## ruff, mypy --strict and the import contracts
 	$(BIN)/lint-imports
 
 test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
-	$(BIN)/pytest -q -n 3 --dist worksteal
+	$(BIN)/pytest -q -n 3 --dist worksteal -m "not kills"
+
+test-kills: setup ## pipelines, sinks and upkeep whose Spark processes are killed: fixed seeds, no Maven
+	$(BIN)/pytest -q -n 2 --dist worksteal -m kills
 
 soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))

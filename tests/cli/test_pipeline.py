@@ -50,6 +50,7 @@ def test_nothing_runs(tmp_path: Path, command: Command, cluster: Cluster) -> Non
     assert told.endswith("delivery transaction has no adapter to run")
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(900)
 def test_check_run_status_stop(tmp_path: Path, command: Command, cluster: Cluster) -> None:
     """The way of a pipeline from its first check to its end, with a transform that forgets the end state first."""

@@ -18,10 +18,12 @@ from holdfast.rules.entry import Entry
 from holdfast.rules.policy import LogView
 from holdfast.rules.survival import Forgettable
 from holdfast.rules.transaction import NO_INSTANCE, Instances, Outcome
+from holdfast.store.identity import open_identity
 from holdfast.store.segment import segment_path
 from holdfast.store.segment_index import index_path
 
 TOPIC = UUID(int=5)
+STORE = 1
 SEED = 11
 """Of the hash of keys; which keys meet in one part of it is no matter of chance here."""
 
@@ -41,6 +43,7 @@ class Replica:
 
     def __init__(self, directory: Path, chance: Random, *, keys: int = 5, key_bytes: int = 1) -> None:
         self.directory = directory
+        open_identity(directory, cluster_id=TOPIC, store=STORE, incarnation=None)
         self.chance = chance
         self.keys = [bytes([65 + number]) * key_bytes for number in range(keys)]
         self.produced: dict[int, bytes] = {}
@@ -133,7 +136,7 @@ class Replica:
     ) -> WorkItem:
         """Work on this replica."""
         return WorkItem(
-            store=1,
+            store=STORE,
             topic_id=TOPIC.hex,
             partition=0,
             lease=1,

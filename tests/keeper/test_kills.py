@@ -110,6 +110,7 @@ def on_spark(tmp_path: Path) -> Iterator[Stage]:
         made.close()
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(4 * SPARK_SECONDS_MAX)
 def test_a_python_worker_and_then_sparks_java_are_killed(on_spark: Stage) -> None:
     """A worker's task is run again. Without a JVM the keeper ends, and says so; the next one has its own."""

@@ -54,6 +54,7 @@ def kill_in_batch(
     return state
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [SEED])
 def test_transaction_service_killed(
@@ -81,6 +82,7 @@ def test_transaction_service_killed(
     assert sum(record.stages["ingested"].count for record in books.values()) == MESSAGES
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [SEED])
 def test_service_and_adapter_killed(

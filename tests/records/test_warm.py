@@ -57,9 +57,8 @@ def test_the_cache_goes_where_it_is_told(tmp_path: Path) -> None:
 
 def test_sources_that_cannot_be_written_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation that belongs to someone else: the user's own cache is used."""
-    not_a_directory = tmp_path / "file"
-    not_a_directory.write_text("")
-    monkeypatch.setattr(jit, "_SOURCES", not_a_directory)
+    (tmp_path / "__pycache__").write_text("not a directory")
+    monkeypatch.setattr(jit, "_SOURCES", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(config, "CACHE_DIR", "")
     directory = jit.cache_directory()

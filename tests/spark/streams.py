@@ -79,7 +79,10 @@ def start_format(
     frame: DataFrame, bootstrap: str, topic: str, checkpoint: Path, on_step: OnStep = ignore
 ) -> StreamingQuery:
     """The same with `format("holdfast")`, by a source whose writer tells of its steps."""
-    frame.sparkSession.dataSource.register(HookedDataSource)
+    session = frame.sparkSession
+    # The session that is active in this thread is asked for a source, and a query before may have left its own there.
+    session.createDataFrame([], "nothing int")
+    session.dataSource.register(HookedDataSource)
     placed = by_output_partition(frame, bootstrap=bootstrap, topic=topic)
     writer = placed.writeStream.format("hooked").option("bootstrap", bootstrap).option("topic", topic)
     writer = writer.option("hook", pickle.dumps(on_step).hex()).option("checkpointLocation", str(checkpoint))

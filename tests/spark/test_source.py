@@ -228,7 +228,7 @@ def test_empty_topic(spark: SparkSession, holdfast: str) -> None:
             "option endingOffsets: .*99999999",
         ),
         ({"isolation": "serializable"}, "option isolation: 'serializable'"),
-        ({"failOnDataLoss": "false"}, "option failondataloss is not known"),
+        ({"failOnDataLoss": "false"}, "option failOnDataLoss: .*can only be true"),
     ],
 )
 def test_mistakes_name_the_option(

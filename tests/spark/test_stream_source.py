@@ -72,7 +72,7 @@ def test_bounded_batches_and_visible_progress(spark: SparkSession, holdfast: str
 
 def test_patterns_times_and_bytes(spark: SparkSession, holdfast: str, tmp_path: Path) -> None:
     """New topics that the pattern fits are read from their beginning, whatever the query began with."""
-    for topic in ("logs.a", "logs.b", "other"):
+    for topic in ("logs.a", "logs.b", "elsewhere"):
         make_topic(holdfast, topic)
         produce(holdfast, topic, 0, 30)
     options = {"subscribePattern": r"logs\..*", "startingTimestamp": str(FIRST_MS + 20)}
