@@ -11,7 +11,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -92,19 +92,14 @@ class SparkCluster:
 
     def __exit__(self, *exception: object) -> None:
         """Workers end their executors; whoever is left after that is killed, by pid."""
-        family = [pid for process in self._processes for pid in descendants(process.pid)]
-        for process in reversed(self._processes):
-            process.send_signal(signal.SIGTERM)
-        for process in self._processes:
-            try:
-                process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        kill(family)
+        end_all(self._processes)
 
-    def launch_connect_server(self) -> str:
-        """A Spark Connect server whose jobs run on this cluster; its address."""
+    @contextmanager
+    def connect_server(self) -> Iterator[str]:
+        """The address of a Spark Connect server whose jobs run on this cluster.
+
+        It is ended with its executors: tests after it count those of their own session.
+        """
         spark_submit = str(Path(self._spark_class).with_name("spark-submit"))
         settings = {
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -122,8 +117,12 @@ class SparkCluster:
             command,
             {"PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "1g"},
         )
-        found = wait_for(lambda: self._read("connect", r"started at: \S*?:(\d+)"), "Connect server")
-        return f"sc://127.0.0.1:{found}"
+        try:
+            found = wait_for(lambda: self._read("connect", r"started at: \S*?:(\d+)"), "Connect server")
+            yield f"sc://127.0.0.1:{found}"
+        finally:
+            end_all([self._processes.pop()])
+            wait_for(lambda: not self.executors(), "end of the server's executors")
 
     def executors(self) -> list[int]:
         """The process ids of all executors' JVMs, of whatever application."""
@@ -160,6 +159,20 @@ class SparkCluster:
             )
         self._processes.append(process)
         return process.pid
+
+
+def end_all(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """The last one first; whoever of their children is left after that is killed, by pid."""
+    family = [pid for process in processes for pid in descendants(process.pid)]
+    for process in reversed(processes):
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    kill(family)
 
 
 def make_python(directory: Path) -> Path:

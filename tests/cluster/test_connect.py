@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,10 @@ spark.stop()
 
 
 @pytest.fixture(scope="module")
-def server(cluster: SparkCluster) -> str:
+def server(cluster: SparkCluster) -> Iterator[str]:
     """The address of a Connect server on the cluster."""
-    return cluster.launch_connect_server()
+    with cluster.connect_server() as address:
+        yield address
 
 
 def test_a_round_and_a_read(server: str, tmp_path: Path) -> None:
