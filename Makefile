@@ -34,7 +34,7 @@ check: setup ## ruff, mypy --strict and the import contracts
 	$(BIN)/lint-imports
 
 test: setup ## the tests: fixed seeds, real clients, real processes, no Maven
-	$(BIN)/pytest -q -n 3 --dist worksteal -m "not kills"
+	$(BIN)/pytest -q -n 3 --dist loadfile -m "not kills"
 
 test-kills: setup ## pipelines, sinks and upkeep whose Spark processes are killed: fixed seeds, no Maven
 	$(BIN)/pytest -q -n 2 --dist worksteal -m kills

@@ -109,7 +109,7 @@ def test_fifty_megabytes_come_and_go(tmp_path: Path) -> None:
             file.unlink()
         log.start()
         assert read(log.bootstrap, "kept") == kept
-        assert log.stop() == 0
+        assert log.stop() == 0, log.log
     # Without a server nobody reads, and nobody is waited for.
     orphan = segment_file(UUID(int=1), 0, 0, 1, "orphan")
     SegmentWriter(data / "stores" / "1", orphan).finish()

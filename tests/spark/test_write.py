@@ -1,5 +1,6 @@
 """`df.write` and `df.writeStream` with `format("holdfast")`: columns, options, and what is refused."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from holdfast.client.producer import partition_of_key
+from holdfast.errors import TopicAlreadyExists
 from holdfast.spark.sink import Sink
 from tests.spark.streams import consume, make_topic, read_files, wanted, write_files
 
@@ -72,13 +74,15 @@ def test_streams_at_least_once(spark: SparkSession, holdfast: str, tmp_path: Pat
         (["value"], {"topic": "written", "colour": "red"}, "option colour is not known"),
         (["value"], {"topic": "written", "delivery": "exactly_once"}, "exactly_once is for streams"),
         (["value"], {"topic": "nowhere"}, "there is no topic 'nowhere'"),
-        (["value", "99 as partition"], {"topic": "written"}, "written has no partition 99"),
+        (["value", "99 as partition"], {"topic": "placed"}, "placed has no partition 99"),
     ],
 )
 def test_refused(
     spark: SparkSession, holdfast: str, columns: list[str], options: dict[str, Any], message: str
 ) -> None:
     """Before a row is written where it can be; the failure names the column or the option."""
+    with suppress(TopicAlreadyExists):
+        make_topic(holdfast, "placed")
     frame = rows(spark).selectExpr(*columns)
     with pytest.raises(PySparkException, match=message):
         frame.write.format("holdfast").mode("append").option("bootstrap", holdfast).options(**options).save()
