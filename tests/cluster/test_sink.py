@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
+class Trouble(ABC):
     """A hook: the nth time that any task comes to a step, something happens to it."""
 
     step: Step
@@ -42,9 +43,9 @@ class Trouble:
         if times == self.nth:
             self.happen()
 
+    @abstractmethod
     def happen(self) -> None:
         """What it is."""
-        raise NotImplementedError
 
 
 class KillExecutor(Trouble):

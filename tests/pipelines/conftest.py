@@ -3,22 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
-from holdfast.spark.session import spark_session
 from tests.process import HoldfastProcess
+from tests.spark.session import spark
 
-# Half the processor time of a JVM that lives for a minute goes into optimising compilation.
-SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A local session as users get it."""
-    session = spark_session("tests", master="local[2]", config=SHORT_LIVED)
-    yield session
-    session.stop()
+__all__ = ["spark"]
 
 
 @pytest.fixture(scope="session")

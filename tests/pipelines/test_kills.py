@@ -16,9 +16,9 @@ from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import look_at
 from holdfast.pipelines.tally import decode_tally, merge
-from tests.pipelines.conftest import SHORT_LIVED
 from tests.pipelines.files import make_pipeline
 from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service
+from tests.spark.streams import SHORT_LIVED
 
 SEED = 20261117
 MESSAGES = 600

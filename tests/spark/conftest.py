@@ -3,19 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
-from holdfast.spark.session import spark_session
 from tests.process import HoldfastProcess
-from tests.spark.streams import SHORT_LIVED
+from tests.spark.session import spark
 
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A local session as users get it."""
-    session = spark_session("tests", master="local[2]", config=SHORT_LIVED)
-    yield session
-    session.stop()
+__all__ = ["spark"]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 from pyspark.sql import SparkSession
@@ -51,16 +50,17 @@ def test_a_signal_ends_who_waits_and_not_who_asks(spark: SparkSession) -> None:
         raise SystemExit
 
     before = signal.signal(signal.SIGUSR1, leave)
-    is_asked = threading.Event()
+    is_asked, is_interrupted = threading.Event(), threading.Event()
 
     def ask() -> int:
         is_asked.set()
-        time.sleep(0.5)
+        is_interrupted.wait()
         return spark.range(1000).count()
 
     def interrupt() -> None:
         is_asked.wait()
         os.kill(os.getpid(), signal.SIGUSR1)
+        is_interrupted.set()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
