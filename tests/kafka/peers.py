@@ -108,6 +108,13 @@ class Peers:
         found = self.differences(make, *arguments, ignoring=ignoring)
         assert not found, "\n".join(found)
 
+    def come_to_agree(self, make: Make, *arguments: Any) -> None:
+        """Assert that both give the same answer in the end: Kafka's brokers follow its controller a little later."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while found := self.differences(make, *arguments):
+            assert time.monotonic() < deadline, "\n".join(found)
+            time.sleep(0.05)
+
     def agree_in_all_versions(self, request_class: Any, make: Make, *arguments: Any) -> None:
         """Assert that both answer `make(peer, version, *arguments)` alike in each version that all speak."""
         found: dict[str, list[int]] = {}

@@ -43,7 +43,9 @@ def test_creation(peers: Peers, policy: str) -> None:
             )
         for peer in (peers.holdfast, peers.kafka):
             peers.await_partitions(peer, name, 1)
-        peers.agree(lambda peer, name: requests.describe_configs((TOPIC, name, ["cleanup.policy"])), name)
+        peers.come_to_agree(
+            lambda peer, name: requests.describe_configs((TOPIC, name, ["cleanup.policy"])), name
+        )
 
 
 CHANGES: dict[str, tuple[int, str]] = {
@@ -68,7 +70,7 @@ def test_changes(peers: Peers) -> None:
     for operation, value in CHANGES.values():
         change = ("cleanup.policy", operation, value)
         peers.agree(lambda peer, change: requests.change_configs((TOPIC, name, [change])), change)
-        peers.agree(lambda peer: requests.describe_configs((TOPIC, name, ["cleanup.policy"])))
+        peers.come_to_agree(lambda peer: requests.describe_configs((TOPIC, name, ["cleanup.policy"])))
 
 
 BATCHES: dict[str, Sequence[Record]] = {

@@ -110,7 +110,7 @@ def test_changes(peers: Peers, version: int) -> None:
     for changes in CHANGES.values():
         for validate_only in (True, False):
             peers.agree(change, validate_only, changes)
-            peers.agree(lambda peer: requests.describe_configs((TOPIC, name, COMPARED)))
+            peers.come_to_agree(lambda peer: requests.describe_configs((TOPIC, name, COMPARED)))
 
 
 REPLACEMENTS: dict[str, list[tuple[str, str | None]]] = {
@@ -136,7 +136,7 @@ def test_replacements(peers: Peers, version: int) -> None:
     for configs in REPLACEMENTS.values():
         for validate_only in (True, False):
             peers.agree(replace, validate_only, configs)
-            peers.agree(lambda peer: requests.describe_configs((TOPIC, name, COMPARED)))
+            peers.come_to_agree(lambda peer: requests.describe_configs((TOPIC, name, COMPARED)))
 
 
 def test_several_resources(peers: Peers) -> None:

@@ -26,7 +26,7 @@ def test_deletion(peers: Peers, version: int) -> None:
     name = peers.create(f"deleted.{version}")
     for names in ([name, name], [name, "absent"], [name], ["bad name", ""]):
         peers.agree(lambda peer, *names: requests.delete_topics(*names, version=version), *names)
-    peers.agree(lambda peer: requests.metadata(name, create=False))
+    peers.come_to_agree(lambda peer: requests.metadata(name, create=False))
 
 
 def test_deletion_by_id(peers: Peers) -> None:
@@ -54,9 +54,10 @@ def test_topic_made_again_is_another(peers: Peers) -> None:
     peers.agree(lambda peer: requests.commit_offset("reader", name, 2))
     old_ids = {peer.name: peer.topic_ids[name] for peer in (peers.holdfast, peers.kafka)}
     peers.agree(lambda peer: requests.delete_topics(name))
+    peers.come_to_agree(lambda peer: requests.metadata(name, create=False))
     peers.create(name)
     peers.agree(lambda peer: requests.list_offsets(name, {0: -1}))
-    peers.agree(lambda peer: requests.fetch_offset("reader", name))
+    peers.come_to_agree(lambda peer: requests.fetch_offset("reader", name))
     peers.agree(lambda peer: requests.fetch(old_ids[peer.name], {0: 0}, version=13))
     peers.agree(lambda peer: requests.produce(old_ids[peer.name], {0: batch(b"c")}, version=13))
 
