@@ -38,10 +38,10 @@ COORDINATION: Final = frozenset({"lease", "release", "publish", "join"})
 def fill(
     data: Path, form: Form, *, records: int, keys: int, partitions: int = 1, nodes: int = 1, **configs: str
 ) -> None:
-    """One compacted topic; every partition has its share of the records and of the keys."""
+    """One compacted topic on all nodes; every partition has its share of the records and of the keys."""
     engine = Engine(data, nodes=nodes, limits=KeeperLimits(settle_ms_max=0))
     try:
-        first = engine.create("t", partitions, **configs)
+        first = engine.create("t", partitions, replicas=nodes, **configs)
         sources = [
             make_batches(form, records=records // partitions, keys=max(1, keys // partitions), seed=number)
             for number in range(partitions)

@@ -94,11 +94,12 @@ class Engine:
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result(WAIT_SECONDS_MAX)
 
-    def create(self, name: str, partitions: int = 1, **configs: str) -> PartitionKey:
+    def create(self, name: str, partitions: int = 1, *, replicas: int = -1, **configs: str) -> PartitionKey:
         """A compacted topic unless told otherwise; its first partition."""
         wanted: dict[str, str | None] = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
         wanted |= {key.replace("_", "."): value for key, value in configs.items()}
-        topic: Topic = self.wait_for(self.cluster.create_topic(name, partitions, wanted))
+        created = self.cluster.create_topic(name, partitions, wanted, replication_factor=replicas)
+        topic: Topic = self.wait_for(created)
         return PartitionKey(topic.topic_id, 0)
 
     def append(self, key: PartitionKey, *records: tuple[bytes | None, bytes | None]) -> int:
