@@ -4,6 +4,7 @@ Spark starts it by name (`spark.python.daemon.module`). Only numpy, numba and th
 here: pyarrow and pandas start threads, and a process with threads must not fork.
 """
 
+import gc
 from contextlib import suppress
 
 from pyspark.daemon import manager
@@ -15,6 +16,10 @@ def load_kernels() -> None:
         from holdfast.records.warm import warm  # noqa: PLC0415
 
         warm()
+    # PySpark collects garbage after every task: through all that was loaded here that took 0.1 s, and each worker
+    # wrote to the memory that it shares with the others.
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":
