@@ -94,7 +94,7 @@ class Engine:
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result(WAIT_SECONDS_MAX)
 
-    def create(self, name: str, partitions: int = 1, *, replicas: int = -1, **configs: str) -> PartitionKey:
+    def create(self, name: str, partitions: int = 1, replicas: int = -1, **configs: str) -> PartitionKey:
         """A compacted topic unless told otherwise; its first partition."""
         wanted: dict[str, str | None] = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
         wanted |= {key.replace("_", "."): value for key, value in configs.items()}

@@ -31,7 +31,7 @@ def waiting(engine: Engine, track: Track) -> list[tuple[int | None, Reason]]:
 
 
 def fill(engine: Engine, **configs: str) -> PartitionKey:
-    key = engine.create("t", 1, **configs)
+    key = engine.create("t", 1, -1, **configs)
     engine.append(key, (b"a", b"old"), (b"b", b"old"))
     engine.round()
     return key

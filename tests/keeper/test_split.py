@@ -11,7 +11,17 @@ import pytest
 from holdfast.errors import CorruptBatch, HoldfastError, StoreFailed
 from holdfast.keeper import chunks, copying, dead, output
 from holdfast.keeper.job_task import run_job
-from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob, Marks, decode_answer, decode_job, encode
+from holdfast.keeper.jobs import (
+    Answer,
+    CopyJob,
+    Job,
+    MarkJob,
+    Marks,
+    RewriteJob,
+    decode_answer,
+    decode_job,
+    encode,
+)
 from holdfast.keeper.runner import Result
 from holdfast.keeper.sections import Section, find_sections
 from holdfast.keeper.split import MARK_PARTS_MAX, RunJobs, choose_parts, run_split
@@ -127,6 +137,35 @@ def compaction(tmp_path: Path) -> tuple[Replica, WorkItem]:
     replica.settle(5)
     pieces = [*replica.segment_pieces(replica.segments, clean_to=replica.mcco), *replica._taken(5)]
     return replica, replica.item(pieces, first=0, end=replica.log_end, compacts=True)
+
+
+def test_threads_of_one_task(tmp_path: Path) -> None:
+    """They come to what one thread comes to, and leave no marks behind."""
+    replica, item = compaction(tmp_path)
+    whole = run_job(RewriteJob(item=item), seed=SEED)
+    before = replica.files()
+    shared = run_job(RewriteJob(item=item, threads=3), seed=SEED)
+    assert isinstance(whole, Rewrite)
+    assert isinstance(shared, Rewrite)
+    of_one, of_three = (
+        b"".join(replica.path(segment).read_bytes() for segment in done.added) for done in (whole, shared)
+    )
+    assert of_one == of_three
+    assert without_passes(shared) == without_passes(whole)
+    assert {path.suffix for path in replica.files() - before} == {".log", ".index"}
+
+
+def test_a_thread_that_fails(tmp_path: Path) -> None:
+    """So has the task; what the others wrote is taken away."""
+    replica, item = compaction(tmp_path)
+    damaged = Path(item.pieces[-1].path)
+    data = bytearray(damaged.read_bytes())
+    data[item.pieces[-1].position + 65] ^= 1
+    damaged.write_bytes(data)
+    before = replica.files()
+    with pytest.raises(CorruptBatch, match="CRC"):
+        run_job(RewriteJob(item=item, threads=3), seed=SEED)
+    assert replica.files() == before
 
 
 def spoil_marks(spoil: Callable[[Path], object]) -> RunJobs:

@@ -16,6 +16,7 @@ from holdfast.keeper.plan import plan
 from holdfast.keeper.round import Round
 from holdfast.keeper.task import rewrite
 from holdfast.keeper.work import Rewrite, WorkItem
+from holdfast.spark import rewrites
 from holdfast.spark.rewrites import SparkRunner
 from soak.processes import find_workers, kill
 from tests.keeper.engine import Engine
@@ -117,8 +118,12 @@ def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path: Path, spa
     assert {path.suffix for path in replica.files()} == {".log", ".index"}
 
 
-def test_a_hot_replica_is_split_over_tasks(tmp_path: Path, spark: SparkSession) -> None:
-    """Clean and dirty segments and extents, all codecs, a map that is too small: the bytes of a single task."""
+@pytest.mark.parametrize("over", ["tasks", "threads"])
+def test_a_hot_replica_is_split(
+    over: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clean and dirty segments and extents, all codecs, a map that is too small: the bytes of a single thread."""
+    monkeypatch.setattr(rewrites, "runs_here", lambda session: over == "threads")
     replica = Replica(tmp_path, Random(3), keys=150, key_bytes=60)
     replica.segment_bytes_max = 20_000
     replica.map_bytes_max = 4096
@@ -132,14 +137,14 @@ def test_a_hot_replica_is_split_over_tasks(tmp_path: Path, spark: SparkSession) 
     progress: list[int] = []
     ((_, split),) = SparkRunner(spark, ALWAYS_HOT).run([item], progress.append)
     assert isinstance(split, Rewrite)
-    of_one_task, of_many = (
+    of_one, of_many = (
         b"".join(replica.path(segment).read_bytes() for segment in done.added) for done in (whole, split)
     )
-    assert of_one_task == of_many
-    assert split.counts["passes"] > 2, "more than a pass for each of two tasks"
+    assert of_one == of_many
+    assert split.counts["passes"] > 2, "more than a pass for each of two"
     assert {**split.counts, "passes": 0} == {**whole.counts, "passes": 0}
     assert split.removed == whole.removed
-    assert len(progress) > 2
+    assert len(progress) > 2 if over == "tasks" else len(progress) == 1
     assert 0 <= 2 * item.size_bytes - sum(progress) < len(progress)
     assert {path.suffix for path in replica.files() - before} == {".log", ".index"}
 

@@ -1,9 +1,9 @@
 """What tasks are given to do, and what they answer: a whole item, or one part of a hot one.
 
-A hot item goes through two phases. In the first each task takes some of the *keys*, looks at all records, and writes
-down which of its own go: marks. In the second each task takes some of the *offsets*, reads everybody's marks for them,
-and copies what is left. What travels are names of files and numbers; what tasks write bears names of their own, so
-that a task may run twice, also at the same time.
+A hot item goes through two phases, be it in tasks or in threads of one. In the first each takes some of the *keys*,
+looks at all records, and writes down which of its own go: marks. In the second each takes some of the *offsets*, reads
+everybody's marks for them, and copies what is left. What travels are names of files and numbers; what tasks write bears
+names of their own, so that a task may run twice, also at the same time.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,10 @@ from holdfast.keeper.work import Rewrite, WorkItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteJob:
-    """All of an item."""
+    """All of an item, by so many threads of one task."""
 
     item: WorkItem
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,17 @@ def choose_parts(items: Sequence[WorkItem], *, tasks_max: int, split_bytes_min: 
     return [min(math.ceil(item.size_bytes / share_bytes), max(tasks_max, 1)) or 1 for item in items]
 
 
+def run_whole(
+    items: Sequence[WorkItem], threads: Sequence[int], run_jobs: RunJobs, on_progress: Progress
+) -> Iterator[tuple[int, Result]]:
+    """(number of the item, result): one job for each item, with so many threads."""
+    jobs = [RewriteJob(item=item, threads=count) for item, count in zip(items, threads, strict=True)]
+    for number, answer in run_jobs(jobs):
+        assert not isinstance(answer, Marks), answer
+        on_progress(_size_bytes(jobs[number]))
+        yield number, answer
+
+
 def run_split(
     items: Sequence[WorkItem], parts: Sequence[int], run_jobs: RunJobs, on_progress: Progress
 ) -> Iterator[tuple[int, Result]]:

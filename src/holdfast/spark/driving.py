@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from holdfast.errors import KeeperFailed, SparkLost
+from holdfast.spark.master import is_local
 
 FAILURES: Final = (PySparkException, Py4JError, OSError, EOFError)
 """What PySpark raises: it has errors of its own, those of its way to the JVM, and those of sockets."""
@@ -70,6 +71,14 @@ def count_tasks_at_once(session: SparkSession) -> int:
     except PySparkAttributeError:
         # Spark Connect does not tell. A range is cut into as many parts.
         return session.range(1 << 16).select(spark_partition_id()).distinct().count()
+
+
+def runs_here(session: SparkSession) -> bool:
+    """Whether all tasks run on this machine, side by side; Spark Connect does not tell."""
+    try:
+        return is_local(session.sparkContext.master)
+    except PySparkAttributeError:
+        return False
 
 
 def is_there(session: SparkSession) -> bool:

@@ -14,9 +14,9 @@ from holdfast.errors import HoldfastError, KeeperFailed, StoreFailed
 from holdfast.keeper.jobs import Answer, Job, decode_answer, decode_job, encode
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.runner import Progress, Result
-from holdfast.keeper.split import choose_parts, run_split
+from holdfast.keeper.split import choose_parts, run_split, run_whole
 from holdfast.keeper.work import Rewrite, WorkItem
-from holdfast.spark.driving import apart, count_tasks_at_once, told_briefly
+from holdfast.spark.driving import apart, count_tasks_at_once, runs_here, told_briefly
 from holdfast.spark.missing import explain_missing
 from holdfast.spark.reach import check_store, check_written
 
@@ -26,7 +26,10 @@ SCHEMA = "number long, answer string, failure string"
 
 
 class SparkRunner:
-    """Runs every item as a task of its own, a hot one as several. Implements `keeper.runner.Runner`."""
+    """Runs every item as a task of its own, a hot one as several. Implements `keeper.runner.Runner`.
+
+    Where all tasks run on this machine, a hot item is one task with several threads: that takes one job, not two.
+    """
 
     def __init__(self, session: SparkSession, limits: KeeperLimits | None = None) -> None:
         self._session = session
@@ -39,7 +42,8 @@ class SparkRunner:
         parts = choose_parts(items, tasks_max=tasks_max, split_bytes_min=self._limits.split_bytes_min)
         # One for both phases: whose key is whose must not change between attempts.
         seed = secrets.randbits(63)
-        for number, result in run_split(items, parts, lambda jobs: self._run_jobs(jobs, seed), on_progress):
+        run = run_whole if runs_here(self._session) else run_split
+        for number, result in run(items, parts, lambda jobs: self._run_jobs(jobs, seed), on_progress):
             yield number, _seen(items[number], result)
 
     def _run_jobs(self, jobs: Sequence[Job], seed: int) -> Iterator[tuple[int, Answer | HoldfastError]]:
