@@ -23,6 +23,8 @@
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
     ├── ConnectionFailed               a Kafka endpoint cannot be reached or broke off
     │   └── NobodyToAsk                no Holdfast is running there; exit code 3
+    ├── HandshakeFailed                a Kafka endpoint and this client do not trust each other; exit code 3
+    ├── RightMissing                   a Kafka cluster does not let this client look; exit code 3
     ├── AdminRefused                   the admin service of a running Holdfast says no
     │   └── AdminKnowsNot              it does not know what it was asked about
     ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
@@ -49,6 +51,8 @@
         ├── UnknownMemberId            25
         ├── InvalidSessionTimeout      26
         ├── RebalanceInProgress        27
+        ├── TopicAuthorizationFailed   29
+        ├── ClusterAuthorizationFailed 31
         ├── TopicAlreadyExists         36
         ├── InvalidPartitions          37
         ├── InvalidReplicationFactor   38
@@ -213,6 +217,18 @@ class ConnectionFailed(HoldfastError):
 
 class NobodyToAsk(ConnectionFailed):
     """The command is all about a running Holdfast, and none answers; apart from what it would have said."""
+
+    exit_code = 3
+
+
+class HandshakeFailed(HoldfastError):
+    """TLS or SASL came to nothing: certificates, protocols or passwords do not fit. Another attempt ends alike."""
+
+    exit_code = 3
+
+
+class RightMissing(HoldfastError):
+    """The cluster keeps from this client what it has to look at; the message names the right."""
 
     exit_code = 3
 
@@ -408,6 +424,18 @@ class RebalanceInProgress(KafkaRefusal):
     """The group moves to its next generation; the member has to join again."""
 
     kafka_code = 27
+
+
+class TopicAuthorizationFailed(KafkaRefusal):
+    """The client has no right to do that with the topic; with a name that it may not describe, though there is none."""
+
+    kafka_code = 29
+
+
+class ClusterAuthorizationFailed(KafkaRefusal):
+    """The client has no right to do that with the cluster."""
+
+    kafka_code = 31
 
 
 class UnsupportedVersion(KafkaRefusal):

@@ -1,6 +1,7 @@
 """A broker of a few lines whose every answer a test decides."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -15,6 +16,12 @@ from kafka.protocol.producer import (
     ProduceRequest,
     ProduceResponse,
 )
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 Handler = Callable[[Any], Any]
 
@@ -25,6 +32,8 @@ MESSAGES = (
     (ListOffsetsRequest, ListOffsetsResponse),
     (MetadataRequest, MetadataResponse),
     (ProduceRequest, ProduceResponse),
+    (SaslAuthenticateRequest, SaslAuthenticateResponse),
+    (SaslHandshakeRequest, SaslHandshakeResponse),
 )
 REQUESTS = {request.API_KEY: request for request, _ in MESSAGES}
 RESPONSES = {request.API_KEY: response for request, response in MESSAGES}
@@ -38,8 +47,13 @@ class FakeBroker:
     """
 
     def __init__(
-        self, handlers: dict[Any, Handler], *, offered: dict[int, tuple[int, int]] | None = None
+        self,
+        handlers: dict[Any, Handler],
+        *,
+        offered: dict[int, tuple[int, int]] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self.handlers = {request.API_KEY: handler for request, handler in handlers.items()}
         self.offered = OFFERED if offered is None else offered
         self.received: list[Any] = []
@@ -78,12 +92,17 @@ class FakeBroker:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, struct.error):
-            while True:
-                (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-                answer = self._answer(connection.recv(size, socket.MSG_WAITALL))
-                if answer is None:
-                    return
-                connection.sendall(answer)
+            if self._tls is not None:
+                connection.settimeout(10)
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                self._open.append(connection)
+            with connection, connection.makefile("rb") as incoming:
+                while True:
+                    (size,) = struct.unpack(">i", incoming.read(4))
+                    answer = self._answer(incoming.read(size))
+                    if answer is None:
+                        return
+                    connection.sendall(answer)
 
     def _answer(self, frame: bytes) -> bytes | None:
         api_key, version = struct.unpack_from(">hh", frame)

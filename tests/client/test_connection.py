@@ -1,9 +1,6 @@
 """Connections: version negotiation and what a broken peer looks like."""
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -12,28 +9,11 @@ from kafka.protocol.metadata import MetadataRequest
 from holdfast.client.connection import Connection
 from holdfast.errors import ConnectionFailed, UnsupportedVersion
 from tests.client.fake_broker import FakeBroker
+from tests.client.peer import peer
 
 
 def no_topics(_: Any) -> dict[str, Any]:
     return {"brokers": [], "topics": []}
-
-
-@contextmanager
-def peer(answer: bytes) -> Iterator[int]:
-    """A server that reads one request, sends `answer` whatever was asked, and hangs up."""
-
-    def serve() -> None:
-        with suppress(OSError):
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(answer)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield listener.getsockname()[1]
-        thread.join()
 
 
 @pytest.mark.parametrize(

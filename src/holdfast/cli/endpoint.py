@@ -1,16 +1,25 @@
 """Which cluster a command talks to, and what it says when that has no such topic or transactional id."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from holdfast.errors import HoldfastError, TransactionalIdNotFound, UnknownTopicOrPartition
+from holdfast.errors import (
+    ConnectionFailed,
+    HoldfastError,
+    NobodyToAsk,
+    TransactionalIdNotFound,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from holdfast.client.cluster import Cluster, Topic
+    from holdfast.client.security import Security
     from holdfast.client.transactional_ids import TransactionDescription
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
@@ -30,13 +39,62 @@ bootstrap_option = click.option(
 )
 
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def client_options(command: Command) -> Command:
+    """`-X NAME=VALUE` and `--client-config FILE`; the command is given what they come to as `security`."""
+
+    @click.option(
+        "-X",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A client option by librdkafka's name: security.protocol, ssl.ca.location, sasl.mechanism, … Repeatable.",
+    )
+    @click.option(
+        "--client-config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Client options from a file, one NAME=VALUE a line; -X goes before.",
+    )
+    @wraps(command)
+    def with_security(
+        *arguments: Any, properties: tuple[str, ...], client_config: Path | None, **options: Any
+    ) -> Any:
+        from holdfast.client.security import parse_security, read_properties, split_property
+
+        given = {} if client_config is None else read_properties(client_config)
+        given |= dict(split_property(each, "-X: ") for each in properties)
+        return command(*arguments, security=parse_security(given), **options)
+
+    return cast(Command, with_security)
+
+
 @contextmanager
-def connect(bootstrap: str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator["Cluster"]:
+def connect(
+    bootstrap: str, *, seconds_max: float = ANSWER_SECONDS_MAX, security: "Security | None" = None
+) -> Iterator["Cluster"]:
     """A client of the cluster; the first request connects."""
     from holdfast.client.cluster import Cluster
+    from holdfast.client.connection import PLAINTEXT
 
-    with Cluster(bootstrap, client_id="holdfast-cli", timeout=seconds_max, patience_s=seconds_max) as cluster:
+    with Cluster(
+        bootstrap,
+        client_id="holdfast-cli",
+        timeout=seconds_max,
+        patience_s=seconds_max,
+        security=security or PLAINTEXT,
+    ) as cluster:
         yield cluster
+
+
+def reach(cluster: "Cluster") -> None:
+    """NobodyToAsk if no broker answers: then exit code 1 shall not stand for it."""
+    try:
+        cluster.any_broker()
+    except ConnectionFailed as failure:
+        raise NobodyToAsk(str(failure)) from failure
 
 
 def require_topic(cluster: "Cluster", name: str) -> "Topic":

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
 
-from holdfast.client.connection import Connection
+from holdfast.client.connection import PLAINTEXT, Connection
 from holdfast.client.retry import PAUSE_S_FIRST, Patience, refusal
+from holdfast.client.security import Security
 from holdfast.errors import ConnectionFailed, TransientRefusal, UnknownTopicOrPartition, UsageError
 
 METADATA_VERSIONS: Final = (4, 12)
@@ -92,8 +93,10 @@ class Cluster:
         client_id: str = "holdfast",
         timeout: float = 30.0,
         patience_s: float = 30.0,
+        security: Security = PLAINTEXT,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
+        self._security = security
         self._client_id = client_id
         self._timeout = timeout
         self._patience_s = patience_s
@@ -191,7 +194,11 @@ class Cluster:
         connection = self._connections.get(address)
         if connection is None or connection.closed:
             connection = Connection(
-                address.host, address.port, client_id=self._client_id, timeout=self._timeout
+                address.host,
+                address.port,
+                client_id=self._client_id,
+                timeout=self._timeout,
+                security=self._security,
             )
             self._connections[address] = connection
         return connection

@@ -1,14 +1,19 @@
 """One connection to one Kafka endpoint."""
 
 import socket
+import ssl
 import struct
+import time
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from holdfast.errors import ConnectionFailed, UnsupportedVersion
+from holdfast.client.sasl import Credentials
+from holdfast.client.security import Security, Tls
+from holdfast.errors import ConnectionFailed, HandshakeFailed, UnsupportedVersion
 
 FRAME_BYTES_MAX: Final = 256 << 20
 """Larger answers are refused: they come from something that does not speak Kafka, or from a broken peer."""
@@ -16,19 +21,43 @@ FRAME_BYTES_MAX: Final = 256 << 20
 FEATURES_VERSIONS: Final = (3, 4)
 """Versions of ApiVersions that tell of features."""
 
+SASL_HANDSHAKE_VERSIONS: Final = (1, 1)
+SASL_AUTHENTICATE_VERSIONS: Final = (0, 2)
+"""From 1 on the broker says how long it believes us (KIP-368)."""
+ILLEGAL_SASL_STATE: Final = 34
+BELIEVED_SHARE: Final = 0.8
+"""Of that time, after which we prove anew who we are."""
+
+PLAINTEXT: Final = Security()
+NEEDS_TLS: Final = "With TLS it takes security.protocol=ssl or sasl_ssl"
+BROKEN_TLS: Final = (
+    "does it speak TLS there, and does it want a certificate of ours (ssl.certificate.location)?"
+)
+
 
 class Connection:
     """A connected socket that answers one request at a time; not for use by several threads.
 
     `timeout` bounds the connection attempt and every wait for bytes. After any failure the connection is
-    closed for good, since the place in the byte stream is lost: make a new one.
+    closed for good, since the place in the byte stream is lost: make a new one. HandshakeFailed, once and for all, if
+    the two sides do not trust each other.
     """
 
-    def __init__(self, host: str, port: int, *, client_id: str = "holdfast", timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "holdfast",
+        timeout: float = 30.0,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self.address: Final = f"{host}:{port}"
         self.closed = False
         self._client_id = client_id
         self._correlation_id = 0
+        self._credentials = security.credentials
+        self._believed_until: float | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout)
         except OSError as error:
@@ -38,15 +67,21 @@ class Connection:
                 "is the broker running, and is this the address it listens on?"
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if security.tls is not None:
+            self._socket = self._wrap(security.tls, host)
         self._versions = self._negotiate()
+        if self._credentials is not None:
+            self._authenticate(self._credentials)
 
     def send(self, request: Any, *, versions: tuple[int, int]) -> Any:
         """Sends a kafka-python request in the highest of `versions` that both know; returns the answer."""
+        self._stay_believed()
         request.API_VERSION = self._version_for(request, versions)
         return self._exchange(request)
 
     def post(self, request: Any, *, versions: tuple[int, int]) -> None:
         """Sends a request that gets no answer: a produce with acks=0."""
+        self._stay_believed()
         request.API_VERSION = self._version_for(request, versions)
         self._post(request)
 
@@ -82,6 +117,49 @@ class Connection:
     ) -> None:
         self.close()
 
+    def _wrap(self, tls: Tls, host: str) -> ssl.SSLSocket:
+        try:
+            return tls.make_context().wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLError as error:
+            self._distrust(error)
+        except OSError as error:
+            self._fail(f"broke off while TLS began ({_reason(error)}): {BROKEN_TLS}", error)
+
+    def _authenticate(self, credentials: Credentials) -> None:
+        """SASL by requests of its own, as brokers take it since 1.0; the second time on a connection too (KIP-368)."""
+        shaken = self._ask(SaslHandshakeRequest(mechanism=credentials.mechanism), SASL_HANDSHAKE_VERSIONS)
+        if shaken.error_code == ILLEGAL_SASL_STATE:
+            self._refuse("wants no SASL at this address: security.protocol is plaintext or ssl there")
+        if shaken.error_code:
+            offered = ", ".join(shaken.mechanisms) or "none"
+            self._refuse(f"does not take sasl.mechanism {credentials.mechanism}: it offers {offered}")
+        exchange = credentials.exchange()
+        token = next(exchange)
+        while True:
+            answer = self._ask(SaslAuthenticateRequest(auth_bytes=token), SASL_AUTHENTICATE_VERSIONS)
+            if answer.error_code:
+                why = answer.error_message or f"Kafka error {answer.error_code}"
+                self._refuse(f"does not take user {credentials.username!r} and the password for it ({why})")
+            lifetime_ms = getattr(answer, "session_lifetime_ms", None) or 0
+            try:
+                token = exchange.send(bytes(answer.auth_bytes))
+            except StopIteration:
+                break
+            except HandshakeFailed as failure:
+                self.close()
+                raise HandshakeFailed(f"{self.address}: {failure}") from None
+        self._believed_until = time.monotonic() + lifetime_ms / 1000 * BELIEVED_SHARE if lifetime_ms else None
+
+    def _ask(self, request: Any, versions: tuple[int, int]) -> Any:
+        request.API_VERSION = self._version_for(request, versions)
+        return self._exchange(request)
+
+    def _stay_believed(self) -> None:
+        """A broker hangs up on who does not prove anew in time who it is."""
+        if self._believed_until is not None and time.monotonic() > self._believed_until:
+            assert self._credentials is not None
+            self._authenticate(self._credentials)
+
     def _negotiate(self) -> dict[int, tuple[int, int]]:
         # Version 0 is the one that every broker answers (KIP-511), and it says all that is needed here.
         answer = self._exchange(ApiVersionsRequest(version=0))
@@ -110,12 +188,25 @@ class Connection:
         try:
             self._socket.sendall(request.encode(header=True, framed=True))
         except OSError as error:
+            self._look_for_alert()
             self._fail(f"broke off during {request.name} ({_reason(error)})", error)
+
+    def _look_for_alert(self) -> None:
+        """With TLS 1.3 a broker that does not take our certificate says so after the handshake, and hangs up."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            try:
+                self._socket.recv(1)
+            except ssl.SSLError as error:
+                self._distrust(error)
+            except OSError:
+                return  # it hung up so fast that its reason was lost
 
     def _exchange(self, request: Any) -> Any:
         self._post(request)
         try:
             frame = self._receive(self._frame_bytes())
+        except ssl.SSLError as error:
+            self._distrust(error)
         except OSError as error:
             self._fail(f"broke off during {request.name} ({_reason(error)})", error)
         return self._decode(request, frame)
@@ -123,7 +214,9 @@ class Connection:
     def _frame_bytes(self) -> int:
         (size,) = struct.unpack(">i", self._receive(4))
         if not 4 <= size <= FRAME_BYTES_MAX:
-            self._fail(f"announced an answer of {size} bytes: does a Kafka broker listen there, without TLS?")
+            self._fail(
+                f"announced an answer of {size} bytes: does a Kafka broker listen there, without TLS? {NEEDS_TLS}"
+            )
         return int(size)
 
     def _receive(self, size: int) -> memoryview:
@@ -149,9 +242,30 @@ class Connection:
         except (ValueError, IndexError, KeyError, TypeError, EOFError, struct.error) as error:
             self._fail(f"sent an answer to {request.name} that cannot be read ({error})", error)
 
+    def _distrust(self, error: ssl.SSLError) -> NoReturn:
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            self._fail(f"broke off within TLS: {BROKEN_TLS}", error)
+        self._refuse(f"and this client do not agree on TLS ({_tls_reason(error)})", error)
+
+    def _refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
+        self.close()
+        raise HandshakeFailed(f"the broker at {self.address} {what}") from cause
+
     def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
         self.close()
         raise ConnectionFailed(f"the broker at {self.address} {what}") from cause
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    """In the words of the certificate's check, else of OpenSSL; what people meet most often with what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate: {error.verify_message}; ssl.ca.location names whom to trust"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if reason == "wrong version number":
+        return "it does not speak TLS at this address"
+    if "alert" in reason:
+        return f"it says: {reason}; ssl.certificate.location and ssl.key.location name ours"
+    return reason
 
 
 def _reason(error: OSError) -> str:
