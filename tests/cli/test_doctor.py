@@ -1,5 +1,8 @@
 """`holdfast doctor` on Holdfast itself: it reads every replica, finds nothing, and says what it could not look at."""
 
+import json
+import signal
+import time
 from pathlib import Path
 
 from holdfast.client.cluster import Cluster
@@ -8,6 +11,8 @@ from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.records.record import Record
 from tests.cli.commands import Command
+from tests.client.fake_broker import FakeBroker
+from tests.client.sasl_server import OFFERED, SaslServer
 from tests.process import HoldfastProcess
 
 
@@ -47,3 +52,44 @@ def test_nobody_to_examine() -> None:
     assert (answer.code, answer.out) == (3, b"")
     assert answer.err.count("\n") == 1
     assert "cannot connect to 127.0.0.1:1" in answer.err
+
+
+def test_watching(tmp_path: Path) -> None:
+    """A line for each change and none in between; the page is made anew; ^C ends it with the code of the last look."""
+    page = tmp_path / "report.html"
+    with HoldfastProcess(tmp_path / "data", "--nodes", "3") as process, Cluster(process.bootstrap) as cluster:
+        create_topic(cluster, "table", partitions=1, configs={"cleanup.policy": "compact"})
+        command = Command(process.bootstrap)
+        arguments = ("--topic", "table", "--watch", "0.05", "--json", "--html", str(page))
+        with command.start("doctor", *arguments) as watching:
+            assert watching.stdout is not None
+            first = json.loads(watching.stdout.readline())
+            assert (first["clean"], len(first["examined"])) == (True, 1)
+            made = page.stat().st_mtime_ns
+            while page.stat().st_mtime_ns == made:
+                time.sleep(0.05)
+            assert "All replicas show the same" in page.read_text()
+            process.kill()
+            # The look that was under way may have had an answer from one replica and none from the next.
+            while "cannot connect" not in json.loads(watching.stdout.readline()).get("failure", ""):
+                pass
+            watching.send_signal(signal.SIGINT)
+            rest, _ = watching.communicate(timeout=60)
+        assert (watching.returncode, rest) == (3, b"")
+        assert "Not everything could be examined" in page.read_text()
+
+
+def test_client_options(tmp_path: Path) -> None:
+    """What does not fit is told in one line with exit code 2, of files too; a password that is wrong with 3."""
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=sasl_plaintext\nsasl.mechanism=PLAIN\nsasl.username=u\n")
+    nobody = Command("127.0.0.1:1")
+    given = ("--client-config", str(file))
+    for verb in (("doctor",), ("doctor", "repair", "t:0:1")):
+        assert "unknown client option 'a'" in nobody.refused(*verb, "-X", "a=b", code=2)
+        assert nobody.refused(*verb, *given, code=2) == "sasl.mechanism=PLAIN needs sasl.password"
+        assert "cannot connect" in nobody.refused(*verb, *given, "-X", "sasl.password=p", code=3)
+        server = SaslServer("u", "secret")
+        with FakeBroker(server.handlers, offered=OFFERED) as broker:
+            said = Command(f"127.0.0.1:{broker.port}").refused(*verb, *given, "-X", "sasl.password=p", code=3)
+        assert "does not take user 'u' and the password for it" in said

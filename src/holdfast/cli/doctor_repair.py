@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import present
-from holdfast.cli.endpoint import bootstrap_option, connect
+from holdfast.cli.endpoint import bootstrap_option, client_options, connect, reach
 from holdfast.cli.present import json_option
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.client.cluster import Cluster
     from holdfast.client.groups import TopicPartition
+    from holdfast.client.security import Security
     from holdfast.doctor.examine import Examination
     from holdfast.doctor.repair import Plan
 
@@ -25,22 +26,31 @@ _TARGET = re.compile(r"(?P<topic>[A-Za-z0-9._-]+):(?P<partition>[0-9]{1,9}):(?P<
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
+@client_options
 @json_option
 @click.pass_context
 def repair(
-    ctx: click.Context, targets: tuple[str, ...], dry_run: bool, yes: bool, bootstrap: str, as_json: bool
+    ctx: click.Context,
+    targets: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    bootstrap: str,
+    as_json: bool,
+    security: "Security",
 ) -> None:
     """Rebuild replicas that the doctor has named, one after the other; after asking.
 
     Each is taken out of the assignment and, when its broker has deleted the copy, added again, so that it is made
-    anew from the leader. It needs the right to alter the topic. Refused where fewer than
-    min.insync.replicas would stay in sync. Exit code 0: rebuilt, and the doctor finds nothing more; 1 if not.
+    anew from the leader. It needs the right Alter on the cluster. Refused where fewer than
+    min.insync.replicas would stay in sync. Exit code 0: rebuilt, and the doctor finds nothing more; 1 if not; 3 if
+    the cluster cannot be asked, or a right is missing.
     """
     from holdfast.doctor.repair import find_plan, rebuild
 
     wanted = [_parse(target) for target in targets]
     reports: list[tuple[Plan, Examination | None]] = []
-    with connect(bootstrap) as cluster:
+    with connect(bootstrap, security=security) as cluster:
+        reach(cluster)
         for index, (place, replica) in enumerate(wanted, start=1):
             not_yet = frozenset(each for other, each in wanted[index:] if other == place)
             plan = find_plan(cluster, place, replica, not_yet)

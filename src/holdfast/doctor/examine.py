@@ -24,7 +24,7 @@ from holdfast.doctor.compare import (
 from holdfast.doctor.findings import Finding, key_finding, open_finding
 from holdfast.doctor.tables import KEYS_MAX, KeyTable, Part
 from holdfast.doctor.traces import KeyTraces
-from holdfast.errors import HoldfastError, KeyIndexFull
+from holdfast.errors import HoldfastError, KeyIndexFull, RightMissing
 from holdfast.records.batch import BatchView
 
 SUSPECTS_MAX: Final = 10_000
@@ -204,12 +204,12 @@ class Examiner:
         return self._each(lambda source: source.find_position())
 
     def _each(self, ask: Callable[[Source], Result]) -> dict[Replica, Result]:
-        """Every replica's answer; one that fails is left out from here on."""
+        """Every replica's answer; one that fails is left out from here on. A right is missing on all of them."""
         answers: dict[Replica, Result] = {}
         for source in list(self._sources):
             try:
                 answers[source.name] = ask(source)
-            except KeyIndexFull:
+            except (KeyIndexFull, RightMissing):
                 raise
             except HoldfastError as failure:
                 self._leave_out(source.name, str(failure))

@@ -13,6 +13,7 @@ from holdfast.client.offsets import Isolation
 from holdfast.client.replica_log import ReplicaChunk, fetch_replica, find_bounds
 from holdfast.client.transactional_ids import describe_open
 from holdfast.doctor.examine import Answer, Position
+from holdfast.doctor.rights import needing
 from holdfast.errors import ConnectionFailed, HoldfastError
 
 FETCH_BYTES: Final = 1 << 20
@@ -62,17 +63,18 @@ class BrokerSource:
         """Log start and end, and the high watermark that this replica knows of."""
 
         def ask() -> Position:
-            bounds = find_bounds(self.cluster, self.name, self.place)
+            with needing("Describe", self.place.topic):
+                bounds = find_bounds(self.cluster, self.name, self.place)
             high_watermark = self._fetch(bounds.log_end, fetch_bytes=1).high_watermark
             return Position(log_start=bounds.log_start, high_watermark=high_watermark, log_end=bounds.log_end)
 
-        return self._patiently(ask)
+        return self._patiently(ask, "Read")
 
     def read(self, start: int) -> Iterator[Answer]:
         """Fetch by fetch, each when the meter lets it."""
         position = start
         while True:
-            chunk = self._patiently(partial(self._fetch, position, fetch_bytes=FETCH_BYTES))
+            chunk = self._patiently(partial(self._fetch, position, fetch_bytes=FETCH_BYTES), "Read")
             yield Answer(batches=chunk.batches, aborted=chunk.aborted, stable=chunk.last_stable_offset)
             if not chunk.batches:
                 return
@@ -82,7 +84,9 @@ class BrokerSource:
 
     def list_open(self) -> dict[int, int]:
         """As this replica's own producer state has it."""
-        found = self._patiently(lambda: list(list_open_writes_on(self.cluster, self.name, [self.place])))
+        found = self._patiently(
+            lambda: list(list_open_writes_on(self.cluster, self.name, [self.place])), "Read"
+        )
         return {write.producer_id: write.start for write in found}
 
     def _fetch(self, position: int, *, fetch_bytes: int) -> ReplicaChunk:
@@ -95,12 +99,13 @@ class BrokerSource:
             fetch_bytes=fetch_bytes,
         )
 
-    def _patiently(self, ask: Callable[[], Result]) -> Result:
+    def _patiently(self, ask: Callable[[], Result], right: str) -> Result:
         """A broker that is gone is no reason to wait: it is named, and the others are examined."""
         patience = self.cluster.patience()
         while True:
             try:
-                return ask()
+                with needing(right, self.place.topic):
+                    return ask()
             except ConnectionFailed:
                 raise
             except HoldfastError as failure:

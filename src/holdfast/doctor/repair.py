@@ -14,6 +14,7 @@ from holdfast.client.groups import TopicPartition
 from holdfast.client.leaders import assign_replicas, move_leader
 from holdfast.client.replica_log import find_bounds
 from holdfast.client.topics import describe_configs
+from holdfast.doctor.rights import needing
 from holdfast.errors import (
     HoldfastError,
     NotLeaderOrFollower,
@@ -91,21 +92,25 @@ def plan_rebuild(
 
 def find_plan(cluster: Cluster, place: TopicPartition, replica: int, avoid: frozenset[int]) -> Plan:
     """What would be done, as things stand now."""
-    partition = cluster.topic(place.topic).partitions.get(place.partition)
+    with needing("Describe", place.topic):
+        partition = cluster.topic(place.topic).partitions.get(place.partition)
     if partition is None:
         raise UnknownTopicOrPartition(f"topic {place.topic!r} has no partition {place.partition}")
-    configs = {entry.name: entry.value for entry in describe_configs(cluster, place.topic)}
+    with needing("DescribeConfigs", place.topic):
+        entries = describe_configs(cluster, place.topic)
+    configs = {entry.name: entry.value for entry in entries}
     return plan_rebuild(place, replica, partition, int(configs.get("min.insync.replicas") or 1), avoid=avoid)
 
 
 def rebuild(cluster: Cluster, plan: Plan, *, tell: Callable[[str], None]) -> None:
     """Do it, telling each step before it is done; what was interrupted is completed by assigning `assigned` again."""
     steps = iter(plan.steps)
-    if plan.new_leader is not None:
+    with needing("Alter"):
+        if plan.new_leader is not None:
+            tell(next(steps))
+            move_leader(cluster, plan.place, plan.new_leader)
         tell(next(steps))
-        move_leader(cluster, plan.place, plan.new_leader)
-    tell(next(steps))
-    assign_replicas(cluster, plan.place, plan.without)
+        assign_replicas(cluster, plan.place, plan.without)
     tell(next(steps))
     _await(lambda: _is_dropped(cluster, plan), f"broker {plan.replica} to delete its copy")
     tell(next(steps))
