@@ -8,6 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
+from kafka.protocol.admin import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.producer import (
@@ -27,9 +33,11 @@ Handler = Callable[[Any], Any]
 
 MESSAGES = (
     (ApiVersionsRequest, ApiVersionsResponse),
+    (DescribeProducersRequest, DescribeProducersResponse),
     (FetchRequest, FetchResponse),
     (InitProducerIdRequest, InitProducerIdResponse),
     (ListOffsetsRequest, ListOffsetsResponse),
+    (ListTransactionsRequest, ListTransactionsResponse),
     (MetadataRequest, MetadataResponse),
     (ProduceRequest, ProduceResponse),
     (SaslAuthenticateRequest, SaslAuthenticateResponse),

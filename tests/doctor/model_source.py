@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.groups import TopicPartition
-from holdfast.doctor.examine import Answer, Examination, Examiner, Position
+from holdfast.doctor.examine import Examination, Examiner, Limits
+from holdfast.doctor.source import Answer, Position
 from holdfast.lab.engines.model import Model
 from holdfast.lab.engines.replica import Replica
 from holdfast.records.batch import BatchView, Codec, validate
@@ -19,7 +20,7 @@ BATCHES_PER_ANSWER = 3
 
 
 class ModelSource:
-    """Implements `examine.Source`."""
+    """Implements `source.Source`."""
 
     def __init__(self, replica: Replica) -> None:
         self.name = replica.id
@@ -102,7 +103,7 @@ def batch_of(entry: Entry) -> BatchView:
     )
 
 
-def examine(model: Model, *, keys_max: int = 1000) -> Examination:
+def examine(model: Model, *, keys_max: int = 1000, range_offsets: int = 1000) -> Examination:
     """The doctor on the replicas that are up; nobody is waited for, because here nothing moves by itself."""
     live = [replica for _, replica in sorted(model.replicas.items()) if replica.alive and not replica.halted]
     opened = {each.id for each in model.producers.values() if each.instance != NO_INSTANCE and each.has_data}
@@ -111,6 +112,6 @@ def examine(model: Model, *, keys_max: int = 1000) -> Examination:
         [ModelSource(replica) for replica in live],
         list_coordinated=lambda: opened,
         wait_s_max=0.0,
-        keys_max=keys_max,
+        limits=Limits(keys_max=keys_max, range_offsets=range_offsets),
     )
     return examiner.examine()

@@ -40,7 +40,9 @@ def test_random_schedules(policy: str) -> None:
                 continue
             if number % 5:
                 continue
-            examined = examine(model, keys_max=rng.choice((1, 2, 1000)))
+            examined = examine(
+                model, keys_max=rng.choice((1, 2, 1000)), range_offsets=rng.choice((1, 2, 5, 1000))
+            )
             differ = len({str(each) for each in tables(model, examined.replicas)}) > 1
             assert bool(examined.findings) == differ, (
                 seed,

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from holdfast.doctor.examine import Answer, Examination, Examiner, Position
+from holdfast.doctor.examine import Examination, Examiner
+from holdfast.doctor.source import Answer, Position
 from holdfast.errors import ConnectionFailed
 from holdfast.rules.entry import Entry
 from tests.doctor.model_source import PLACE, batch_of

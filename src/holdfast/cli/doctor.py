@@ -1,6 +1,7 @@
 """`holdfast doctor`: do the replicas of a Kafka cluster show the same?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ from holdfast.cli.doctor_view import Teller, progress, watch
 from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import bootstrap_option, client_options, complete_topic, connect
 from holdfast.cli.present import json_option
+from holdfast.cli.spark_option import master_option
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.client.groups import TopicPartition
     from holdfast.client.security import Security
+    from holdfast.doctor.ranges import PrintAll
     from holdfast.doctor.report import Report
 
 WAIT_MS = 60_000
@@ -60,6 +64,10 @@ html_option = click.option(
     metavar="[SECONDS]",
     help=f"Again and again until ^C, so long after each look [{WATCH_SECONDS:.0f}]; only changes are told.",
 )
+@click.option(
+    "--spark", is_flag=True, help="For large topics: compare ranges of offsets first, as a Spark job."
+)
+@master_option()
 @html_option
 @bootstrap_option
 @client_options
@@ -71,6 +79,8 @@ def doctor(
     wait_ms: int,
     megabytes_per_second: float | None,
     watch_seconds: float | None,
+    spark: bool,
+    master: str,
     html: Path | None,
     bootstrap: str,
     as_json: bool,
@@ -90,26 +100,48 @@ def doctor(
 
     limit = None if megabytes_per_second is None else int(megabytes_per_second * 1_000_000) or 1
     left_out: set[str] = set()
-
-    def look() -> Report:
-        with connect(bootstrap, security=security) as cluster:
-            chosen = choose_topics(cluster, patterns)
-            left_out.update(chosen.not_compacted)
-            with progress(count_offsets(cluster, chosen)) as advance:
-                meter = Meter(limit, on_read=advance)
-                examined = examine_topics(cluster, chosen, meter=meter, wait_s_max=wait_ms / 1000)
-                return Report(examined=list(examined))
-
     about = f"the cluster at {bootstrap}"
     teller = Teller(about, as_json=as_json, html=html, is_watching=watch_seconds is not None)
-    if watch_seconds is not None:
-        watch(ctx, look, teller, pause_s=watch_seconds)
-    report = _look_once(look)
+    with _printers(master if spark else None, bootstrap, security, limit) as printer_of:
+
+        def look() -> Report:
+            with connect(bootstrap, security=security) as cluster:
+                chosen = choose_topics(cluster, patterns)
+                left_out.update(chosen.not_compacted)
+                with progress(count_offsets(cluster, chosen), is_shown=not spark) as advance:
+                    examined = examine_topics(
+                        cluster,
+                        chosen,
+                        meter=Meter(limit, on_read=advance),
+                        wait_s_max=wait_ms / 1000,
+                        printer_of=printer_of,
+                    )
+                    return Report(examined=list(examined))
+
+        if watch_seconds is not None:
+            watch(ctx, look, teller, pause_s=watch_seconds)
+        report = _look_once(look)
     if left_out and not as_json:
         skipped = present.count(len(left_out), "topic")
         click.echo(f"{skipped} without compaction left out: nothing of them is dropped in this way", err=True)
     teller.tell(report)
     ctx.exit(report.code)
+
+
+@contextmanager
+def _printers(
+    master: str | None, bootstrap: str, security: "Security", limit: int | None
+) -> "Iterator[Callable[[TopicPartition], PrintAll] | None]":
+    """Who takes fingerprints on Spark, if that is wanted, for as long as its session lives."""
+    if master is None:
+        yield None
+        return
+    from holdfast.cli.spark_work import spark_work
+    from holdfast.doctor.on_spark import Reach, SparkPrinter
+
+    reach = Reach(bootstrap=bootstrap, security=security, bytes_per_second_max=limit)
+    with spark_work("holdfast doctor", master) as work, work.doing("comparing ranges"):
+        yield lambda place: SparkPrinter(work.session, reach, place)
 
 
 @doctor.command("files")

@@ -75,11 +75,11 @@ def watch(ctx: click.Context, look: "Callable[[], Report]", teller: Teller, *, p
                 if isinstance(failure, UsageError) and before is None:
                     raise
                 now = Report(failure=str(failure))
-            if before is None:
+            told, before = before, now
+            if told is None:
                 teller.tell(now)
             else:
-                teller.tell_changes(before, now)
-            before = now
+                teller.tell_changes(told, now)
             time.sleep(pause_s)
     except KeyboardInterrupt:
         if before is None:
@@ -154,13 +154,15 @@ def _write(path: Path, text: str) -> None:
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[int], None]]:
+def progress(total: int, *, is_shown: bool = True) -> Iterator[Callable[[int], None]]:
     """A bar with the time left, on a terminal; offsets stand for the work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("examining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    with Progress(
+        *columns, console=console, disable=not (is_shown and console.is_terminal), transient=True
+    ) as bar:
         task = bar.add_task("examining", total=total)
         yield lambda offsets: bar.advance(task, offsets)

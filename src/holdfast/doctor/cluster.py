@@ -1,7 +1,7 @@
 """A whole cluster: which topics can diverge at all, and the examination of each of their partitions."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -11,8 +11,9 @@ from holdfast.client.cluster import Cluster, Topic
 from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
 from holdfast.client.topics import describe_configs
-from holdfast.doctor.examine import Examination, Examiner, NotExamined
+from holdfast.doctor.examine import LIMITS, Examination, Examiner, Limits, NotExamined
 from holdfast.doctor.live import BrokerSource, Meter, list_coordinated
+from holdfast.doctor.ranges import PrintAll
 from holdfast.doctor.rights import needing
 from holdfast.errors import HoldfastError, RightMissing, UsageError
 
@@ -91,9 +92,18 @@ def count_offsets(cluster: Cluster, chosen: Chosen) -> int:
 
 
 def examine_topics(
-    cluster: Cluster, chosen: Chosen, *, meter: Meter, wait_s_max: float
+    cluster: Cluster,
+    chosen: Chosen,
+    *,
+    meter: Meter,
+    wait_s_max: float,
+    limits: Limits = LIMITS,
+    printer_of: Callable[[TopicPartition], PrintAll] | None = None,
 ) -> Iterator[Examination]:
-    """One examination for each partition; what stands against one of them is in it."""
+    """One examination for each partition; what stands against one of them is in it.
+
+    `printer_of` makes who takes the fingerprints of a partition elsewhere; without it, large ones alone have them.
+    """
     for topic in chosen.topics:
         refused = chosen.refused.get(topic.name)
         for number, partition in sorted(topic.partitions.items()):
@@ -109,6 +119,8 @@ def examine_topics(
                 ],
                 list_coordinated=partial(list_coordinated, cluster, place),
                 wait_s_max=wait_s_max,
+                limits=limits,
+                print_all=None if printer_of is None else printer_of(place),
             )
             try:
                 yield examiner.examine()

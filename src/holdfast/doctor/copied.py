@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.groups import TopicPartition
-from holdfast.doctor.examine import Answer, Position
+from holdfast.doctor.source import Answer, Position
 from holdfast.errors import CorruptBatch, UsageError
 from holdfast.records.batch import HEADER_BYTES, BatchView, validate
 from holdfast.records.control import ControlType, read_control
@@ -60,7 +60,7 @@ class Followed:
 
 
 class CopiedSource:
-    """Implements `examine.Source`: one copied partition directory."""
+    """Implements `source.Source`: one copied partition directory."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name

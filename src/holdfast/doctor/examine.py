@@ -4,14 +4,14 @@ A difference counts only if it is still there after every replica's high waterma
 the first look. Before that it may be replication lag; after it, whatever a replica had to hear of it has heard of.
 """
 
+import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.groups import TopicPartition
 from holdfast.doctor.compare import (
     OpenDifference,
@@ -22,51 +22,17 @@ from holdfast.doctor.compare import (
     differing_transactions,
 )
 from holdfast.doctor.findings import Finding, key_finding, open_finding
+from holdfast.doctor.ranges import RANGE_OFFSETS, PrintAll, Prints, narrow, views_of
+from holdfast.doctor.source import Position, Source
 from holdfast.doctor.tables import KEYS_MAX, KeyTable, Part
 from holdfast.doctor.traces import KeyTraces
 from holdfast.errors import HoldfastError, KeyIndexFull, RightMissing
-from holdfast.records.batch import BatchView
 
 SUSPECTS_MAX: Final = 10_000
 """Keys of a partition that are looked at twice; so many are found at most, and more are worth no other cure."""
 CATCH_UP_PAUSE_S: Final = 0.1
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Where a replica stands."""
-
-    log_start: int
-    high_watermark: int
-    log_end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A piece of a replica's log, as readers of committed records are given it; `stable` is how far they may read."""
-
-    batches: tuple[BatchView, ...]
-    aborted: tuple[AbortedTransaction, ...]
-    stable: int
-
-
-class Source(Protocol):
-    """One replica that can be read, wherever it is."""
-
-    @property
-    def name(self) -> Replica:
-        """What findings call it."""
-
-    def find_position(self) -> Position:
-        """Where it stands now."""
-
-    def read(self, start: int) -> Iterator[Answer]:
-        """Its log from an offset on, up to its last stable offset; the last answer has no batches."""
-
-    def list_open(self) -> dict[int, int]:
-        """The first offset of each transaction that it holds for undecided, by producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +55,17 @@ class Examination:
     not_examined: list[NotExamined] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many keys of a replica are held in memory, and how much one fingerprint stands for."""
+
+    keys_max: int = KEYS_MAX
+    range_offsets: int = RANGE_OFFSETS
+
+
+LIMITS: Final = Limits()
+
+
 class Examiner:
     """Examines one partition once."""
 
@@ -99,7 +76,8 @@ class Examiner:
         *,
         list_coordinated: Callable[[], AbstractSet[int]],
         wait_s_max: float,
-        keys_max: int = KEYS_MAX,
+        limits: Limits = LIMITS,
+        print_all: PrintAll | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -107,7 +85,8 @@ class Examiner:
         self._sources = list(sources)
         self._list_coordinated = list_coordinated
         self._wait_s_max = wait_s_max
-        self._keys_max = keys_max
+        self._limits = limits
+        self._print_all = print_all
         self._clock = clock
         self._sleep = sleep
 
@@ -141,22 +120,68 @@ class Examiner:
 
     def _suspect_keys(self, starts: dict[Replica, int], stuck: AbstractSet[Replica]) -> set[bytes]:
         """Keys that differ at first sight, in as many parts as memory asks for."""
+        look = self._choose_look(starts, stuck)
         suspects: set[bytes] = set()
         parts = [Part()]
         while parts and len(suspects) < SUSPECTS_MAX:
             part = parts.pop()
             try:
-                views = self._each(partial(self._view, starts, part))
+                views = look(part)
             except KeyIndexFull:
                 parts += part.halves()
                 continue
-            found = differing_keys([view for name, view in views.items() if name not in stuck])
+            found = differing_keys([view for view in views if view.replica not in stuck])
             suspects.update(difference.key for difference in found[: SUSPECTS_MAX - len(suspects)])
         return suspects
 
+    def _choose_look(
+        self, starts: dict[Replica, int], stuck: AbstractSet[Replica]
+    ) -> Callable[[Part], list[View]]:
+        """All records of each replica; but of a partition with so many that keys might not fit, what differs alone."""
+        whole = lambda part: list(self._each(partial(self._view, starts, part)).values())  # noqa: E731
+        names = [source.name for source in self._sources if source.name not in stuck]
+        if len(names) < 2:
+            return whole
+        ends = [position.high_watermark for name, position in self._positions().items() if name in names]
+        start = max(starts[name] for name in names)
+        end = min(ends, default=start)
+        has_ranges = end // self._limits.range_offsets * self._limits.range_offsets > start
+        if not has_ranges or (self._print_all is None and end - start <= self._limits.keys_max):
+            return whole
+        prints = self._take_prints(names, start, end)
+        if len(prints) < 2:
+            return whole
+        narrowed = narrow(prints.values(), start, size=self._limits.range_offsets)
+        each = partial(self._each, among=list(prints))
+
+        def look(part: Part) -> list[View]:
+            sources = [source for source in self._sources if source.name in prints]
+            return views_of(each, sources, narrowed, start, part, keys_max=self._limits.keys_max)
+
+        return look
+
+    def _take_prints(self, names: Sequence[Replica], start: int, end: int) -> Mapping[Replica, Prints]:
+        if self._print_all is None:
+            from holdfast.doctor.prints import print_source  # noqa: PLC0415 - it loads Arrow and the kernels
+
+            take = partial(
+                print_source,
+                start=start,
+                end=None,
+                size=self._limits.range_offsets,
+                seed=secrets.randbits(63),
+            )
+            return self._each(take, among=names)
+        sources = [source for source in self._sources if source.name in names]
+        taken = self._print_all(sources, start, end, size=self._limits.range_offsets)
+        for name, failure in taken.items():
+            if isinstance(failure, str):
+                self._leave_out(name, failure)
+        return {name: each for name, each in taken.items() if isinstance(each, Prints)}
+
     def _view(self, starts: dict[Replica, int], part: Part, source: Source) -> View:
         start = starts[source.name]
-        table = KeyTable(part, keys_max=self._keys_max)
+        table = KeyTable(part, keys_max=self._limits.keys_max)
         end = start
         for answer in source.read(start):
             table.feed(answer.batches, answer.aborted)
@@ -203,10 +228,12 @@ class Examiner:
     def _positions(self) -> dict[Replica, Position]:
         return self._each(lambda source: source.find_position())
 
-    def _each(self, ask: Callable[[Source], Result]) -> dict[Replica, Result]:
+    def _each(
+        self, ask: Callable[[Source], Result], among: Sequence[Replica] | None = None
+    ) -> dict[Replica, Result]:
         """Every replica's answer; one that fails is left out from here on. A right is missing on all of them."""
         answers: dict[Replica, Result] = {}
-        for source in list(self._sources):
+        for source in [each for each in self._sources if among is None or each.name in among]:
             try:
                 answers[source.name] = ask(source)
             except (KeyIndexFull, RightMissing):

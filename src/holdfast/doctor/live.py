@@ -12,8 +12,8 @@ from holdfast.client.hanging import list_open_writes_on
 from holdfast.client.offsets import Isolation
 from holdfast.client.replica_log import ReplicaChunk, fetch_replica, find_bounds
 from holdfast.client.transactional_ids import describe_open
-from holdfast.doctor.examine import Answer, Position
 from holdfast.doctor.rights import needing
+from holdfast.doctor.source import Answer, Position
 from holdfast.errors import ConnectionFailed, HoldfastError
 
 FETCH_BYTES: Final = 1 << 20
@@ -52,7 +52,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSource:
-    """Implements `examine.Source`: the replica of one broker."""
+    """Implements `source.Source`: the replica of one broker."""
 
     name: int
     cluster: Cluster
@@ -75,12 +75,14 @@ class BrokerSource:
         position = start
         while True:
             chunk = self._patiently(partial(self._fetch, position, fetch_bytes=FETCH_BYTES), "Read")
+            if chunk.batches:
+                # Before they are given away: whoever has read enough does not come back.
+                read_bytes = sum(batch.size_bytes for batch in chunk.batches)
+                self.meter.count(read_bytes, chunk.batches[-1].next_offset - position)
+                position = chunk.batches[-1].next_offset
             yield Answer(batches=chunk.batches, aborted=chunk.aborted, stable=chunk.last_stable_offset)
             if not chunk.batches:
                 return
-            read_bytes = sum(batch.size_bytes for batch in chunk.batches)
-            self.meter.count(read_bytes, chunk.batches[-1].next_offset - position)
-            position = chunk.batches[-1].next_offset
 
     def list_open(self) -> dict[int, int]:
         """As this replica's own producer state has it."""

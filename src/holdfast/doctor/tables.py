@@ -3,7 +3,8 @@
 Raw logs differ between healthy replicas, because each compacts when it likes; what a reader ends up with does not.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -44,29 +45,49 @@ class Part:
         return Part(self.index, 2 * self.count), Part(self.index + self.count, 2 * self.count)
 
 
+@dataclass(frozen=True, slots=True)
+class Some:
+    """These keys, and no others."""
+
+    keys: Collection[bytes]
+
+    def holds(self, key: bytes) -> bool:
+        """Whether it is one of them."""
+        return key in self.keys
+
+
 def digest_of(value: bytes | None) -> bytes | None:
     """A value as it is compared; collisions are out of reach of chance."""
     return None if value is None else blake2b(value, digest_size=DIGEST_BYTES).digest()
 
 
 class KeyTable:
-    """The newest visible record of every key of one part, in the order of the log."""
+    """The newest visible record of every key that is wanted, in the order of the log."""
 
-    __slots__ = ("_keys_max", "_part", "newest")
+    __slots__ = ("_keys_max", "_wanted", "newest")
 
-    def __init__(self, part: Part, *, keys_max: int = KEYS_MAX) -> None:
+    def __init__(self, wanted: Part | Some, *, keys_max: float = KEYS_MAX) -> None:
         self.newest: dict[bytes, Newest] = {}
-        self._part = part
+        self._wanted = wanted
         self._keys_max = keys_max
 
-    def feed(self, batches: Iterable[BatchView], aborted: Iterable[AbortedTransaction]) -> None:
-        """Take one answer of the replica; KeyIndexFull if its keys are too many for one part."""
+    def feed(
+        self,
+        batches: Iterable[BatchView],
+        aborted: Iterable[AbortedTransaction],
+        *,
+        start: int = 0,
+        end: float = math.inf,
+    ) -> None:
+        """Take what one answer of the replica has of a range; KeyIndexFull if its keys are too many."""
         for batch in without_aborted(batches, aborted):
             if batch.is_control:
                 continue
             for record in read_records(batch):
                 assert record.offset is not None
-                if record.key is not None and self._part.holds(record.key):
+                if record.key is None or not start <= record.offset < end:
+                    continue
+                if self._wanted.holds(record.key):
                     self.newest[record.key] = Newest(record.offset, digest_of(record.value))
             if len(self.newest) > self._keys_max:
-                raise KeyIndexFull(f"more than {self._keys_max} keys in one part of {self._part.count}")
+                raise KeyIndexFull(f"more than {self._keys_max} keys at a time")

@@ -43,7 +43,8 @@ def find_release(version: str = DEFAULT_VERSION, releases: Path = RELEASES) -> P
 class KafkaCluster:
     """N brokers, numbered from 1, each its own controller voter too; data and logs lie under `directory`.
 
-    `properties` override the defaults of every node. As a context manager it starts on entry and kills on
+    `properties` override the defaults of every node; `listeners` are further ones for clients, each with its security
+    protocol. As a context manager it starts on entry and kills on
     exit; `stop` gives the brokers time to shut down in order.
     """
 
@@ -54,6 +55,7 @@ class KafkaCluster:
         jars: Path,
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
+        listeners: Mapping[str, str] | None = None,
         heap_mb: int = 512,
         log_level: str = "WARN",
         java_options: Sequence[str] = (),
@@ -65,9 +67,11 @@ class KafkaCluster:
         self._heap_mb = heap_mb
         self._log_level = log_level
         self._java_options = java_options
-        ports = iter(_free_ports(2 * nodes))
+        self._listeners = dict(listeners or {})
+        ports = iter(_free_ports((2 + len(self._listeners)) * nodes))
         self._ports = {node: next(ports) for node in self.nodes}
         self._controller_ports = {node: next(ports) for node in self.nodes}
+        self._more_ports = {(node, name): next(ports) for node in self.nodes for name in self._listeners}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self.nodes:
             self._write_configuration(node, properties or {})
@@ -76,6 +80,10 @@ class KafkaCluster:
     def bootstrap(self) -> str:
         """The addresses of all nodes, for clients."""
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
+
+    def bootstrap_of(self, listener: str) -> str:
+        """The addresses of all nodes for clients of another listener."""
+        return ",".join(f"{HOST}:{self._more_ports[node, listener]}" for node in self.nodes)
 
     def port(self, node: int) -> int:
         """Where one node listens for clients."""
@@ -193,15 +201,19 @@ class KafkaCluster:
 
     def _write_configuration(self, node: int, overrides: Mapping[str, str]) -> None:
         replicas = str(min(3, len(self.nodes)))
+        mine = {"PLAINTEXT": self._ports[node]}
+        mine |= {name: self._more_ports[node, name] for name in self._listeners}
+        advertised = ",".join(f"{name}://{HOST}:{port}" for name, port in mine.items())
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | self._listeners
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(node),
             "controller.quorum.voters": ",".join(
                 f"{node}@{HOST}:{port}" for node, port in self._controller_ports.items()
             ),
-            "listeners": f"PLAINTEXT://{HOST}:{self._ports[node]},"
-            f"CONTROLLER://{HOST}:{self._controller_ports[node]}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self._ports[node]}",
+            "listeners": f"{advertised},CONTROLLER://{HOST}:{self._controller_ports[node]}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": ",".join(map(":".join, protocols.items())),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data(node)),
             "default.replication.factor": replicas,

@@ -31,6 +31,13 @@ def fingerprint(batch: pa.RecordBatch, seed: int) -> Prints:
     return _mix(prints, _hash_headers(batch["headers"], secret))
 
 
+def fingerprint_entries(batch: pa.RecordBatch, seed: int) -> Prints:
+    """What a record makes of its key: of key, value and offset, one for each row that has these columns."""
+    secret = make_secret(seed)
+    prints = _mix(_hash(batch["key"], secret), _hash(batch["value"], secret))
+    return _mix(prints, batch["offset"].to_numpy().view(np.uint64))
+
+
 def _hash_headers(headers: pa.ListArray, secret: NDArray[np.uint64]) -> Prints:
     """Of each record's headers together; 0 where there are none. The same ones in another order are others."""
     totals = np.zeros(len(headers), np.uint64)
