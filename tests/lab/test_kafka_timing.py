@@ -1,10 +1,13 @@
 """What of the engine `kafka` needs no broker: its time, its cluster's size, and the steps that it cannot take."""
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.errors import UsageError
 from holdfast.lab import library
 from holdfast.lab.engines.kafka_cluster import check_steps, nodes_of
+from holdfast.lab.engines.kafka_java import JavaWriters
 from holdfast.lab.engines.kafka_pass import gone
 from holdfast.lab.engines.kafka_timing import SEGMENT_MS_MIN, timing_of
 from holdfast.lab.engines.model import Model
@@ -65,7 +68,7 @@ def test_what_brokers_cannot_be_made_to_do_is_named() -> None:
     [
         (["--engine", "kafka", "--policy", "coordinated"], "real brokers compact in Kafka's way alone"),
         (["--within", "10m"], "--within and --client are for --engine kafka"),
-        (["--engine", "kafka", "--client", "java"], "unknown client 'java'"),
+        (["--engine", "kafka", "--client", "sarama"], "unknown client 'sarama'"),
         (["--engine", "kafka", "--within", "0s"], "--within takes some time"),
         (["--engine", "kafka", "--kafka-version", "0.0.0"], "make kafka KAFKA=0.0.0"),
     ],
@@ -102,3 +105,13 @@ def test_what_is_gone_is_told_by_the_history() -> None:
         (None, None, Outcome.ABORTED): Fate.OUTCOME,
         ("L", "1", None): Fate.SHADOWED,
     }
+
+
+def test_a_jre_is_not_enough_for_the_java_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs brokers, but has no compiler: that is said before anything is started."""
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho java.base@17\n")
+    java.chmod(0o755)
+    monkeypatch.setattr("holdfast.lab.engines.kafka_java.find_java", lambda: str(java))
+    with pytest.raises(UsageError, match=r"--client java needs a JDK, and .* has no compiler"):
+        JavaWriters("127.0.0.1:1", tmp_path, tmp_path, generation=1)

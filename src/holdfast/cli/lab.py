@@ -89,7 +89,10 @@ def list_(as_json: bool) -> None:
     metavar="DURATION",
     help="With --engine kafka: how long the story's time may take (10m, …); as fast as brokers follow if left out.",
 )
-@click.option("--client", help="With --engine kafka: who writes, holdfast or librdkafka. [default: holdfast]")
+@click.option(
+    "--client",
+    help="With --engine kafka: who writes, holdfast, librdkafka or java, which takes a JDK. [default: holdfast]",
+)
 @click.option("--step", "stepwise", is_flag=True, help="Wait for a key after every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the end of the account as JSON.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the account as one page.")

@@ -63,7 +63,7 @@ class KafkaCluster:
         self.nodes: Final = range(1, nodes + 1)
         self._directory = directory.resolve()
         self._java = find_java()
-        self._jars = jars
+        self.jars: Final = jars
         self._heap_mb = heap_mb
         self._log_level = log_level
         self._java_options = java_options
@@ -244,7 +244,7 @@ class KafkaCluster:
             f"-Dlog4j.configuration=file:{home}/log4j.properties",
             f"-Dorg.apache.logging.log4j.level={self._log_level}",
             "-cp",
-            f"{self._jars}/*",
+            f"{self.jars}/*",
         ]
         with (home / "broker.log").open("ab") as log:
             return subprocess.Popen(

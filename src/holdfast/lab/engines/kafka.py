@@ -8,6 +8,7 @@ too, or when patience ends. What is judged is what the brokers then show, never 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.client.cluster import NO_NODE, Cluster, Partition
@@ -69,6 +70,11 @@ class KafkaEngine:
         }
 
     @property
+    def brokers(self) -> KafkaCluster:
+        """The processes themselves, for whoever restarts them."""
+        return self._brokers
+
+    @property
     def bootstrap(self) -> str:
         """Where other clients find the brokers."""
         return self._clients.bootstrap
@@ -98,6 +104,8 @@ class KafkaEngine:
 
     def apply(self, step: steps.Step) -> None:
         """Take one step, or raise StepError; the model goes first, so that it is refused before brokers see it."""
+        if isinstance(step, steps.Begin) and self._writers.generation is not None:
+            step = replace(step, version=self._writers.generation)
         self._model.apply(step)
         try:
             HANDLERS[type(step)](self, step)

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +46,8 @@ def open_engine(scenario: Scenario, options: KafkaOptions) -> Iterator[KafkaEngi
             assignments={0: range(1, scenario.replicas + 1)},
             configs=timing.topic_configs(scenario.config),
         )
-        writers = open_writers(options.client, clients)
-        yield KafkaEngine(scenario, brokers=brokers, clients=clients, writers=writers, timing=timing)
+        with closing(open_writers(options.client, clients, jars=jars, directory=Path(directory))) as writers:
+            yield KafkaEngine(scenario, brokers=brokers, clients=clients, writers=writers, timing=timing)
 
 
 def check_steps(scenario: Scenario) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-CLIENTS = ("holdfast", "librdkafka")
+CLIENTS = ("holdfast", "librdkafka", "java")
 """Who writes; the first unless another is named."""
 
 

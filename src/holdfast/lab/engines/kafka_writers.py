@@ -1,13 +1,15 @@
-"""The clients that write to real brokers: Holdfast's own, or librdkafka as applications have it."""
+"""The clients that write to real brokers: Holdfast's own, librdkafka as applications have it, or Kafka's in Java."""
 
 import time
+from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.producer import Producer
 from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.client.transactions import TV1, TV2
+from holdfast.client.transactions import TV1, TV2, generation_of
 from holdfast.errors import KafkaRefusal, UsageError
+from holdfast.lab.engines.kafka_java import JavaWriters
 from holdfast.records.record import Record
 from holdfast.rules.transaction import Outcome
 
@@ -21,6 +23,10 @@ ACKS_LEADER = 1
 class Writers(Protocol):
     """Whoever writes: each call returns when it is acknowledged."""
 
+    @property
+    def generation(self) -> int | None:
+        """Of the transaction protocol, where the client speaks one alone, whatever the scenario says."""
+
     def produce(self, key: str, value: str | None) -> int:
         """One record outside of transactions; its offset."""
 
@@ -33,14 +39,21 @@ class Writers(Protocol):
     def end(self, name: str, outcome: Outcome) -> None:
         """Commit or abort it; brokers write the markers a moment later."""
 
+    def close(self) -> None:
+        """Nothing more is to be written."""
 
-def open_writers(client: str, clients: Cluster) -> Writers:
-    """By the name on the command line."""
+
+def open_writers(client: str, clients: Cluster, *, jars: Path, directory: Path) -> Writers:
+    """By the name on the command line; a client that is a process of its own has its files in `directory`."""
+    if client == "java":
+        return JavaWriters(clients.bootstrap, jars, directory, generation=generation_of(clients).level)
     return OwnWriters(clients) if client == "holdfast" else LibrdkafkaWriters(clients.bootstrap)
 
 
 class OwnWriters:
     """Holdfast's client: either generation of the transaction protocol."""
+
+    generation = None
 
     def __init__(self, clients: Cluster) -> None:
         self._clients = clients
@@ -77,9 +90,14 @@ class OwnWriters:
         else:
             producer.abort()
 
+    def close(self) -> None:
+        """Its connections are the cluster's."""
+
 
 class LibrdkafkaWriters:
     """confluent-kafka, as most applications outside of Java have it; the first generation of the protocol alone."""
+
+    generation = None
 
     def __init__(self, bootstrap: str) -> None:
         try:
@@ -118,6 +136,9 @@ class LibrdkafkaWriters:
         producer = self._transactional[name]
         end = producer.commit_transaction if outcome is Outcome.COMMITTED else producer.abort_transaction
         self._ask(lambda: end(PATIENCE_SECONDS))
+
+    def close(self) -> None:
+        """librdkafka ends with its objects."""
 
     def _producer(self, settings: dict[str, Any]) -> Any:
         quiet = {"log_level": 0, "linger.ms": 0, "message.timeout.ms": int(PATIENCE_SECONDS * 1000)}
