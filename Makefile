@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
 # A minute of random schedules for the model after the crashes of `make soak`.
 EXPLORE_SECONDS ?= 60
+# Then, where `make kafka` has been run, the doctor beside a healthy cluster.
+DOCTOR_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test test-kills soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
@@ -43,6 +45,7 @@ soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEE
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.sink)
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
+	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.doctor --kafka $(KAFKA) --seconds $(DOCTOR_SECONDS)))
 
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py

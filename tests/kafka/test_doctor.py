@@ -1,29 +1,19 @@
 """Scenarios on real brokers, and the doctor beside them: quiet on a healthy cluster, right before leadership moves."""
 
-import time
 from collections.abc import Iterator
-from random import Random
 
 import pytest
 
 from holdfast.client.cluster import Cluster
-from holdfast.client.groups import TopicPartition
-from holdfast.client.leaders import move_leader
-from holdfast.client.producer import Producer
-from holdfast.client.topics import create_topic
-from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.client.transactions import TV1, generation_of
-from holdfast.doctor.cluster import choose_topics, examine_topics
-from holdfast.doctor.live import Meter
 from holdfast.lab import account, library
 from holdfast.lab.engines.kafka import KafkaEngine
 from holdfast.lab.engines.kafka_cluster import open_engine
 from holdfast.lab.engines.kafka_options import KafkaOptions
-from holdfast.records.record import Record
 from tests.cli.commands import Command
+from tests.kafka.healthy import Healthy
 
 RUN_SECONDS_MAX = 600
-HEALTHY_SECONDS = 20.0
+HEALTHY_SECONDS = 60.0
 SEED = 11
 
 pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX)
@@ -38,48 +28,13 @@ def engine(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Itera
 
 
 def test_a_healthy_cluster_is_clean(engine: tuple[str, KafkaEngine]) -> None:
-    """Deletes, transactions and moving leaders under cleaners that never rest: many looks, no finding."""
+    """Deletes, transactions, moving leaders and restarts under cleaners that never rest: many looks, no finding."""
     name, opened = engine
     if name != "tombstone":
         pytest.skip("once is enough")
-    rng = Random(SEED)
-    place = TopicPartition("healthy", 0)
-    with Cluster(opened.bootstrap) as cluster, Cluster(opened.bootstrap) as looking:
-        configs = {
-            "cleanup.policy": "compact",
-            "segment.ms": "300",
-            "delete.retention.ms": "2000",
-            "min.cleanable.dirty.ratio": "0",
-        }
-        create_topic(cluster, place.topic, assignments={0: [1, 2, 3]}, configs=configs)
-        plain = Producer(cluster, place.topic)
-        producers = [
-            TransactionalProducer(cluster, f"p{number}", generation=generation)
-            for number, generation in enumerate((TV1, generation_of(cluster)))
-        ]
-        for producer in producers:
-            producer.init()
-        looks = 0
-        deadline = time.monotonic() + HEALTHY_SECONDS
-        while time.monotonic() < deadline or looks < 10:
-            for producer in producers:
-                producer.begin()
-                producer.send(*place, [_record(rng)])
-                rng.choice((producer.commit, producer.abort))()
-                plain.send({0: [_record(rng) for _ in range(3)]})
-            if looks % 5 == 4:
-                move_leader(cluster, place, rng.choice((1, 2, 3)))
-            (examined,) = examine_topics(
-                looking, choose_topics(looking, [place.topic]), meter=Meter(), wait_s_max=30.0
-            )
-            assert (examined.findings, examined.not_examined) == ([], []), f"seed {SEED}, look {looks}"
-            assert examined.replicas == [1, 2, 3]
-            looks += 1
-
-
-def _record(rng: Random) -> Record:
-    value = rng.choice((None, b"1", b"2"))
-    return Record(key=f"k{rng.randrange(20)}".encode(), value=value, timestamp_ms=time.time_ns() // 1_000_000)
+    healthy = Healthy(opened.brokers, SEED)
+    healthy.live(HEALTHY_SECONDS)
+    assert healthy.transactions > 0
 
 
 def test_the_harm_is_there_and_named_before_leadership_moves(engine: tuple[str, KafkaEngine]) -> None:
