@@ -88,9 +88,9 @@ def doctor(
 ) -> None:
     """Read every replica of every compacted topic by itself, and compare what consumers would be given.
 
-    The rights Describe, DescribeConfigs and Read on the topics are enough; nothing is written. A
-    difference is reported only if it is still there when every replica has caught up with all that was seen at
-    first. Exit code 0: all agree; 1: some do not; 3: something could not be examined, and the rest agrees.
+    The rights Describe, DescribeConfigs and Read on the topics are enough; nothing is written. A difference is
+    reported only if it is still there when every replica has caught up with all that was seen at first. Exit
+    code 0: all agree; 1: some do not; 3: something could not be examined, and the rest agrees.
     """
     if ctx.invoked_subcommand is not None:
         return
