@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -93,13 +94,17 @@ def test_a_delete_that_one_of_them_has_still() -> None:
 
 def test_narrowing() -> None:
     """Neighbours together, what lies between apart; the tail begins with the range that not all have come through."""
-    ours = Prints(stable=75, by_range={0: 1, 2: 5, 3: 6, 6: 4, 7: 9})
-    theirs = Prints(stable=80, by_range={0: 1, 2: 4, 6: 4, 7: 8})
+    ours = Prints(end=75, stable=75, by_range={0: 1, 2: 5, 3: 6, 6: 4, 7: 9})
+    theirs = Prints(end=80, stable=80, by_range={0: 1, 2: 4, 6: 4, 7: 8})
     narrowed = narrow([ours, theirs], 5, size=10)
     assert narrowed.spans == [(20, 40), (70, math.inf)]
     assert (narrowed.rest, narrowed.end) == ([(5, 20), (40, 70)], 75)
     alike = narrow([ours, ours], 5, size=10)
     assert (alike.spans, alike.rest) == ([(70, math.inf)], [(5, 70)])
+    # What was written after fingerprints were asked for has none: it is not equal for that.
+    grown = replace(theirs, end=40, stable=95)
+    narrowed = narrow([grown, replace(ours, end=40, stable=90)], 5, size=10)
+    assert (narrowed.spans, narrowed.rest, narrowed.end) == ([(20, 40), (40, math.inf)], [(5, 20)], 90)
 
 
 def test_prints_do_not_depend_on_how_a_log_was_read() -> None:

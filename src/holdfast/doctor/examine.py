@@ -138,7 +138,10 @@ class Examiner:
         self, starts: dict[Replica, int], stuck: AbstractSet[Replica]
     ) -> Callable[[Part], list[View]]:
         """All records of each replica; but of a partition with so many that keys might not fit, what differs alone."""
-        whole = lambda part: list(self._each(partial(self._view, starts, part)).values())  # noqa: E731
+
+        def whole(part: Part) -> list[View]:
+            return list(self._each(partial(self._view, starts, part)).values())
+
         names = [source.name for source in self._sources if source.name not in stuck]
         if len(names) < 2:
             return whole
@@ -152,13 +155,9 @@ class Examiner:
         if len(prints) < 2:
             return whole
         narrowed = narrow(prints.values(), start, size=self._limits.range_offsets)
-        each = partial(self._each, among=list(prints))
-
-        def look(part: Part) -> list[View]:
-            sources = [source for source in self._sources if source.name in prints]
-            return views_of(each, sources, narrowed, start, part, keys_max=self._limits.keys_max)
-
-        return look
+        return lambda part: views_of(
+            self._each, list(prints), narrowed, start, part, keys_max=self._limits.keys_max
+        )
 
     def _take_prints(self, names: Sequence[Replica], start: int, end: int) -> Mapping[Replica, Prints]:
         if self._print_all is None:

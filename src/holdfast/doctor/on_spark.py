@@ -69,6 +69,7 @@ class SparkPrinter:
     ) -> Mapping[Replica, Prints | str]:
         """One job for all of them."""
         names = [source.name for source in sources if isinstance(source.name, int)]
+        whole = end // size * size
         works = [
             _Work(replica=name, start=first, end=last)
             for first, last in _stretches(
@@ -85,6 +86,7 @@ class SparkPrinter:
                 found[name] = failures[0]
                 continue
             found[name] = Prints(
+                end=whole,
                 stable=min(row.print for row in mine if row.range == _STABLE),
                 by_range={row.range: row.print for row in mine if row.range != _STABLE},
             )

@@ -29,7 +29,7 @@ def print_source(source: Source, start: int, end: int | None, *, size: int, seed
         _add(sums, answer.batches, answer.aborted, start=start, end=end, size=size, seed=seed)
         if end is not None and answer.batches and answer.batches[-1].next_offset >= end:
             break
-    return Prints(stable=stable, by_range=dict(sums))
+    return Prints(end=stable if end is None else end, stable=stable, by_range=dict(sums))
 
 
 def _add(

@@ -24,9 +24,11 @@ Span = tuple[int, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prints:
-    """What one replica says of each range that has something to say, and how far it could be read."""
+    """What one replica says of each range up to `end` that has something to say."""
 
+    end: int
     stable: int
+    """How far it could be read meanwhile."""
     by_range: Mapping[int, int]
 
 
@@ -40,9 +42,9 @@ class PrintAll(Protocol):
 
 
 class Each(Protocol):
-    """Asks every replica, and leaves out who fails."""
+    """Asks some replicas, and leaves out who fails."""
 
-    def __call__(self, ask: Callable[[Source], Result]) -> dict[Replica, Result]:
+    def __call__(self, ask: Callable[[Source], Result], among: Sequence[Replica]) -> dict[Replica, Result]:
         """By replica."""
 
 
@@ -53,15 +55,15 @@ class Narrowed:
     spans: Sequence[Span]
     rest: Sequence[Span]
     end: int
-    """Up to here all were read when fingerprints were taken."""
+    """Up to here all could be read when fingerprints were taken."""
 
 
 def narrow(prints: Iterable[Prints], start: int, *, size: int) -> Narrowed:
     """Ranges that differ between `start` and where the first of the replicas ends, and the tail behind them."""
     prints = list(prints)
-    end = min(each.stable for each in prints)
-    tail = max(start, end // size * size)
-    numbers = {number for each in prints for number in each.by_range if number < end // size}
+    whole = min(min(each.end, each.stable) for each in prints) // size
+    tail = max(start, whole * size)
+    numbers = {number for each in prints for number in each.by_range if number < whole}
     spans: list[Span] = []
     rest: list[Span] = []
     done = start
@@ -78,20 +80,24 @@ def narrow(prints: Iterable[Prints], start: int, *, size: int) -> Narrowed:
         done = last
     if tail > done:
         rest.append((done, tail))
+    end = min(each.stable for each in prints)
     return Narrowed(spans=[*spans, (tail, math.inf)], rest=rest, end=end)
 
 
 def views_of(
-    each: Each, sources: Sequence[Source], narrowed: Narrowed, start: int, part: Part, *, keys_max: int
+    each: Each, names: Sequence[Replica], narrowed: Narrowed, start: int, part: Part, *, keys_max: int
 ) -> list[View]:
     """What each replica shows of those keys of one part that can differ at all; KeyIndexFull if they are too many."""
-    tables = each(partial(newest_in, narrowed.spans, part, keys_max))
+    tables = each(partial(newest_in, narrowed.spans, part, keys_max), names)
     keys = {key for table in tables.values() for key in table}
     candidates = {key for key in keys if len({table.get(key) for table in tables.values()}) > 1}
     elsewhere: dict[bytes, Newest] = {}
-    if candidates and narrowed.rest:
-        told = each(partial(_from_one, sources, Some(candidates), narrowed.rest))
-        elsewhere = next((table for table in told.values() if table is not None), {})
+    for name in tables if candidates and narrowed.rest else ():
+        # What one of them says there all of them say; another is asked only if it cannot be read any more.
+        told = each(partial(newest_in, narrowed.rest, Some(candidates), math.inf), [name])
+        if told:
+            elsewhere = told[name]
+            break
     return [
         View(
             replica=name,
@@ -118,13 +124,6 @@ def newest_in(
             if answer.batches and answer.batches[-1].next_offset >= end:
                 break
     return table.newest
-
-
-def _from_one(
-    sources: Sequence[Source], wanted: Some, spans: Sequence[Span], source: Source
-) -> dict[bytes, Newest] | None:
-    """Of the first replica alone; the others say the same."""
-    return newest_in(spans, wanted, math.inf, source) if source.name == sources[0].name else None
 
 
 def _newer(one: Newest | None, other: Newest | None) -> Newest | None:
