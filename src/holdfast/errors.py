@@ -13,6 +13,7 @@
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
     ├── RepairRefused                  rebuilding a replica of a Kafka cluster would harm it, or did not come to its end
+    ├── GuardRefused                   a guard cannot work here: its rights, its state file, another guard; exit code 3
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
@@ -166,6 +167,12 @@ class StoreOperationRefused(HoldfastError):
 
 class RepairRefused(HoldfastError):
     """A replica of a Kafka cluster cannot be rebuilt as things stand, or was not in time."""
+
+
+class GuardRefused(HoldfastError):
+    """A guard cannot do its work on this cluster, or with this state file."""
+
+    exit_code = 3
 
 
 class FormatTooNew(HoldfastError):

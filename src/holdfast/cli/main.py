@@ -16,6 +16,7 @@ COMMANDS = {
     "consume": "Read records of a topic.",
     "doctor": "Do the replicas of a Kafka cluster show the same?",
     "group": "Consumer groups: list, describe, reset.",
+    "guard": "No cleanup on a Kafka cluster while a replica is away.",
     "keeper": "Upkeep of the stores: settle, compact, catch up.",
     "lab": "See Kafka's harm and the cure, step by step.",
     "log": "Look into log files, compare replicas.",

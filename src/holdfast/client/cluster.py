@@ -43,6 +43,8 @@ class Partition:
     leader: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
+    leader_epoch: int = -1
+    """Rises with every change of the leader; -1 where the broker is too old to tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,11 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         self._metadata = _read_metadata(self.any_broker().send(request, versions=METADATA_VERSIONS))
         return self._metadata
+
+    def metadata_of(self, node_id: int) -> Metadata:
+        """What one broker knows of all topics: one that is cut off from the controller knows how things were."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return _read_metadata(self.broker(node_id).send(request, versions=METADATA_VERSIONS))
 
     def topic(self, name: str) -> Topic:
         """The topic as it stands now, or UnknownTopicOrPartition."""
@@ -221,6 +228,7 @@ def _read_metadata(answer: Any) -> Metadata:
                     leader=each.leader_id,
                     replicas=tuple(each.replica_nodes),
                     in_sync=tuple(each.isr_nodes),
+                    leader_epoch=each.leader_epoch,
                 )
                 for each in sorted(found.partitions, key=attrgetter("partition_index"))
             },

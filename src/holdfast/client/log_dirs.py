@@ -1,6 +1,6 @@
 """What partitions take on disk, as the brokers that lead them tell."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kafka.protocol.admin import DescribeLogDirsRequest
@@ -29,19 +29,27 @@ def bytes_per_offset(cluster: Cluster, places: Iterable[TopicPartition]) -> dict
     return found
 
 
-def _sizes(cluster: Cluster, by_topic: dict[str, list[int]]) -> dict[TopicPartition, int]:
+def bytes_on(cluster: Cluster, node: int, by_topic: Mapping[str, Iterable[int]]) -> dict[TopicPartition, int]:
+    """What one broker's replicas of some partitions take on its disks."""
     topic_part = DescribeLogDirsRequest.DescribableLogDirTopic
+    request = DescribeLogDirsRequest(
+        topics=[topic_part(topic=name, partitions=list(numbers)) for name, numbers in by_topic.items()]
+    )
+    answer = cluster.broker(node).send(request, versions=DESCRIBE_LOG_DIRS_VERSIONS)
+    sizes: dict[TopicPartition, int] = {}
+    for result in answer.results:
+        if result.error_code:
+            raise refusal(result.error_code, f"what node {node} has on disk")
+        for topic in result.topics:
+            for each in topic.partitions:
+                place = TopicPartition(topic.name, each.partition_index)
+                sizes[place] = max(sizes.get(place, 0), each.partition_size)
+    return sizes
+
+
+def _sizes(cluster: Cluster, by_topic: dict[str, list[int]]) -> dict[TopicPartition, int]:
     sizes: dict[TopicPartition, int] = {}
     for node in cluster.metadata([]).brokers:
-        request = DescribeLogDirsRequest(
-            topics=[topic_part(topic=name, partitions=numbers) for name, numbers in by_topic.items()]
-        )
-        answer = cluster.broker(node).send(request, versions=DESCRIBE_LOG_DIRS_VERSIONS)
-        for result in answer.results:
-            if result.error_code:
-                raise refusal(result.error_code, f"what node {node} has on disk")
-            for topic in result.topics:
-                for each in topic.partitions:
-                    place = TopicPartition(topic.name, each.partition_index)
-                    sizes[place] = max(sizes.get(place, 0), each.partition_size)
+        for place, size in bytes_on(cluster, node, by_topic).items():
+            sizes[place] = max(sizes.get(place, 0), size)
     return sizes

@@ -4,7 +4,7 @@ A broker answers a plain fetch of version 11 or later from whatever replica it h
 replica's own high watermark or last stable offset; before 11 a follower refuses. No setting of the broker is needed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -107,17 +107,33 @@ def find_bounds(cluster: Cluster, node: int, place: TopicPartition) -> ReplicaBo
     )
 
 
-def _find_offset(cluster: Cluster, node: int, place: TopicPartition, time: int) -> int:
+def find_ends(cluster: Cluster, node: int, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """The ends of a broker's replicas of a topic, by partition; one that it does not tell is left out."""
+    answer = _ask_offsets(cluster, node, topic, partitions, LATEST)
+    return {
+        each.partition_index: int(each.offset)
+        for found in answer.topics
+        for each in found.partitions
+        if not each.error_code
+    }
+
+
+def _ask_offsets(cluster: Cluster, node: int, topic: str, partitions: Iterable[int], time: int) -> Any:
     topic_part = ListOffsetsRequest.ListOffsetsTopic
-    partition = topic_part.ListOffsetsPartition(
-        partition_index=place.partition, timestamp=time, current_leader_epoch=-1
-    )
+    wanted = [
+        topic_part.ListOffsetsPartition(partition_index=number, timestamp=time, current_leader_epoch=-1)
+        for number in partitions
+    ]
     request = ListOffsetsRequest(
         replica_id=DEBUGGING_REPLICA,
         isolation_level=int(Isolation.READ_UNCOMMITTED),
-        topics=[topic_part(name=place.topic, partitions=[partition])],
+        topics=[topic_part(name=topic, partitions=wanted)],
     )
-    answer = cluster.broker(node).send(request, versions=LIST_OFFSETS_VERSIONS)
+    return cluster.broker(node).send(request, versions=LIST_OFFSETS_VERSIONS)
+
+
+def _find_offset(cluster: Cluster, node: int, place: TopicPartition, time: int) -> int:
+    answer = _ask_offsets(cluster, node, place.topic, [place.partition], time)
     if not (answer.topics and answer.topics[0].partitions):
         raise ConnectionFailed(f"node {node} left {place.topic}-{place.partition} out of its answer")
     found = answer.topics[0].partitions[0]

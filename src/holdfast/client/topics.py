@@ -113,6 +113,33 @@ def describe_configs(cluster: Cluster, topic: str) -> list[ConfigEntry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
+def describe_configs_on(
+    cluster: Cluster, node: int, topics: Iterable[str], names: Iterable[str]
+) -> dict[str, dict[str, ConfigEntry] | HoldfastError]:
+    """Some configs of some topics as one broker applies them; by topic, or what stands against telling them."""
+    resource_part, wanted = DescribeConfigsRequest.DescribeConfigsResource, list(names)
+    request = DescribeConfigsRequest(
+        resources=[
+            resource_part(resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=wanted)
+            for topic in topics
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    answer = cluster.broker(node).send(request, versions=DESCRIBE_CONFIGS_VERSIONS)
+    return {
+        each.resource_name: refusal(
+            each.error_code, f"configs of topic {each.resource_name!r}", each.error_message
+        )
+        if each.error_code
+        else {
+            entry.name: ConfigEntry(name=entry.name, value=entry.value, source=_source(entry.config_source))
+            for entry in each.configs
+        }
+        for each in answer.results
+    }
+
+
 def alter_configs(cluster: Cluster, topic: str, *, put: Mapping[str, str], unset: Collection[str]) -> None:
     """Sets some configs and lets others fall back to their defaults, all or nothing; the rest stays."""
     resource_part = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -123,6 +150,33 @@ def alter_configs(cluster: Cluster, topic: str, *, put: Mapping[str, str], unset
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     answer = cluster.controller().send(request, versions=ALTER_CONFIGS_VERSIONS)
     _only(answer.responses, f"configs of topic {topic!r}")
+
+
+def try_configs(
+    cluster: Cluster, topics: Iterable[str], put: Mapping[str, str]
+) -> dict[str, HoldfastError | None]:
+    """What would stand against setting these configs, or None, by topic; nothing is changed."""
+    resource_part = IncrementalAlterConfigsRequest.AlterConfigsResource
+    changes = [
+        resource_part.AlterableConfig(name=key, config_operation=_SET, value=value)
+        for key, value in put.items()
+    ]
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource_part(resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=changes)
+            for topic in topics
+        ],
+        validate_only=True,
+    )
+    answer = cluster.controller().send(request, versions=ALTER_CONFIGS_VERSIONS)
+    return {
+        each.resource_name: refusal(
+            each.error_code, f"configs of topic {each.resource_name!r}", each.error_message
+        )
+        if each.error_code
+        else None
+        for each in answer.responses
+    }
 
 
 def _await_leaders(cluster: Cluster, name: str) -> None:
