@@ -67,7 +67,7 @@ def test_what_brokers_cannot_be_made_to_do_is_named() -> None:
     ("words", "says"),
     [
         (["--engine", "kafka", "--policy", "coordinated"], "real brokers compact in Kafka's way alone"),
-        (["--within", "10m"], "--within and --client are for --engine kafka"),
+        (["--within", "10m"], "--client and --guard are for --engine kafka"),
         (["--engine", "kafka", "--client", "sarama"], "unknown client 'sarama'"),
         (["--engine", "kafka", "--within", "0s"], "--within takes some time"),
         (["--engine", "kafka", "--kafka-version", "0.0.0"], "make kafka KAFKA=0.0.0"),

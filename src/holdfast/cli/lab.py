@@ -93,6 +93,9 @@ def list_(as_json: bool) -> None:
     "--client",
     help="With --engine kafka: who writes, holdfast, librdkafka or java, which takes a JDK. [default: holdfast]",
 )
+@click.option(
+    "--guard", is_flag=True, help="With --engine kafka: a `holdfast guard` runs beside the brokers."
+)
 @click.option("--step", "stepwise", is_flag=True, help="Wait for a key after every step.")
 @click.option("--json", "as_json", is_flag=True, help="Print the end of the account as JSON.")
 @click.option("--html", "html_path", type=click.Path(path_type=Path), help="Write the account as one page.")
@@ -107,6 +110,7 @@ def run(
     kafka_version: str | None,
     within_ms: int | None,
     client: str | None,
+    guard: bool,
     stepwise: bool,
     as_json: bool,
     html_path: Path | None,
@@ -123,7 +127,7 @@ def run(
     _one_of("policy", policy, POLICIES)
     if spark and engine != "holdfast":
         raise UsageError("--spark is for --engine holdfast: nothing else rewrites on it")
-    brokers = _kafka_options(engine, policy, kafka_version, within_ms, client)
+    brokers = _kafka_options(engine, policy, kafka_version, within_ms, client, guard)
     story = library.load(scenario, replicas=replicas)
     if html_path is not None:
         _write(html_path, "")  # an unwritable path fails before the run, not after it
@@ -177,19 +181,19 @@ def sweep(as_json: bool, html_path: Path | None) -> None:
 
 
 def _kafka_options(
-    engine: str, policy: str, version: str | None, within_ms: int | None, client: str | None
+    engine: str, policy: str, version: str | None, within_ms: int | None, client: str | None, guard: bool
 ) -> "KafkaOptions":
     from holdfast.lab.engines.kafka_options import CLIENTS, KafkaOptions
     from holdfast.lab.kafka_broker import DEFAULT_VERSION
 
-    if engine != "kafka" and (version or within_ms is not None or client):
-        raise UsageError("--kafka-version, --within and --client are for --engine kafka")
+    if engine != "kafka" and (version or within_ms is not None or client or guard):
+        raise UsageError("--kafka-version, --within, --client and --guard are for --engine kafka")
     if engine == "kafka" and policy != "kafka":
         raise UsageError(f"real brokers compact in Kafka's way alone: --policy {policy} is for other engines")
     if within_ms == 0:
         raise UsageError("--within takes some time: 30s, 10m, …")
     options = KafkaOptions(
-        version=version or DEFAULT_VERSION, within_ms=within_ms, client=client or CLIENTS[0]
+        version=version or DEFAULT_VERSION, within_ms=within_ms, client=client or CLIENTS[0], guard=guard
     )
     _one_of("client", options.client, CLIENTS)
     return options
@@ -207,7 +211,8 @@ def _begun(
     if engine == "kafka":
         from holdfast.lab.engines.kafka_cluster import open_engine as open_kafka
 
-        click.echo(f"starting brokers of Apache Kafka {brokers.version}", err=True)
+        beside = " and a guard" if brokers.guard else ""
+        click.echo(f"starting brokers of Apache Kafka {brokers.version}{beside}", err=True)
         with open_kafka(story, brokers) as started:
             yield account.begin_on(started, story)
         return

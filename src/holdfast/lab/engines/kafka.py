@@ -16,8 +16,10 @@ from holdfast.client.groups import TopicPartition
 from holdfast.client.leaders import move_leader
 from holdfast.client.replica_log import find_bounds
 from holdfast.errors import HoldfastError, KafkaUnavailable, TransientRefusal
+from holdfast.guard.state import Stage
 from holdfast.lab import steps
 from holdfast.lab.engines.engine import SeenReplica, StepError
+from holdfast.lab.engines.kafka_guard import LabGuard
 from holdfast.lab.engines.kafka_pass import gone
 from holdfast.lab.engines.kafka_replica import BrokerReplica
 from holdfast.lab.engines.kafka_timing import Timing
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS: Final = 60.0
 CLEANER_SECONDS_MAX: Final = 45.0
+GUARDED_SECONDS: Final = 6.0
+"""For a cleaner that a guard holds: three times delete.retention.ms, in which it would have dropped what it may not."""
 FILLER_PAUSE_S: Final = 0.15
 """While a cleaner is waited for: each record rolls a segment and feeds a pass."""
 LOOK_PAUSE_S: Final = 0.05
@@ -46,7 +50,14 @@ class KafkaEngine:
     policy = "kafka"
 
     def __init__(
-        self, scenario: Scenario, *, brokers: KafkaCluster, clients: Cluster, writers: Writers, timing: Timing
+        self,
+        scenario: Scenario,
+        *,
+        brokers: KafkaCluster,
+        clients: Cluster,
+        writers: Writers,
+        timing: Timing,
+        guard: LabGuard | None = None,
     ) -> None:
         self.passes: list[tuple[int, Pass]] = []
         self.history: list[Entry] = []
@@ -54,6 +65,7 @@ class KafkaEngine:
         self._clients = clients
         self._writers = writers
         self._timing = timing
+        self.guard = guard
         self._model = Model(policy="kafka", replicas=scenario.replicas, config=scenario.config)
         self._place = TopicPartition(TOPIC, 0)
         self._by_offset: dict[int, Entry] = {}
@@ -216,6 +228,12 @@ class KafkaEngine:
             ),
             f"replica {replica.id} to leave the ISR",
         )
+        if self.guard is not None:
+            # Its looks take as long as ever, while the story's days are seconds.
+            self._await(self._is_guarded, "the guard to pause cleanup")
+
+    def _is_guarded(self) -> bool:
+        return self.guard is not None and self.guard.stage is Stage.PAUSED
 
     def _return(self, step: steps.Return) -> None:
         replica = self.replicas[step.replica]
@@ -241,6 +259,10 @@ class KafkaEngine:
         self._exchange(steps.Exchange())
         for number in sorted(alive):
             self._tell_gone(self.replicas[number], silently=True)
+        if self.guard is not None and len(alive) == len(self.replicas):
+            guard = self.guard
+            self._await(lambda: guard.stage is None, "the guard to let cleanup go on")
+            self._given_up.clear()
 
     def _force_leader(self, step: steps.ForceLeader) -> None:
         move_leader(self._clients, self._place, self._live(step.replica).id)
@@ -252,13 +274,16 @@ class KafkaEngine:
     def _clean(self, step: steps.Clean) -> None:
         """A pass of the model is waited for; a cleaner that does not follow is waited for once."""
         replica = self._live(step.replica)
-        deadline = time.monotonic() + CLEANER_SECONDS_MAX
+        is_guarded = self._is_guarded()
+        deadline = time.monotonic() + (GUARDED_SECONDS if is_guarded else CLEANER_SECONDS_MAX)
         while replica.id not in self._given_up and not self._is_as_clean(replica):
             if time.monotonic() > deadline:
                 self._given_up.add(replica.id)
-                logger.warning(
-                    "the cleaner of replica %d keeps what was expected to go; the story goes on", replica.id
-                )
+                if not is_guarded:
+                    logger.warning(
+                        "the cleaner of replica %d keeps what was expected to go; the story goes on",
+                        replica.id,
+                    )
             self._write_filler()
             time.sleep(FILLER_PAUSE_S)
             replica.touch()

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from holdfast.client.topics import create_topic
 from holdfast.errors import UsageError
 from holdfast.lab import steps
 from holdfast.lab.engines.kafka import HANDLERS, PATIENCE_SECONDS, KafkaEngine
+from holdfast.lab.engines.kafka_guard import beside
 from holdfast.lab.engines.kafka_options import KafkaOptions
 from holdfast.lab.engines.kafka_timing import timing_of
 from holdfast.lab.engines.kafka_writers import TOPIC, open_writers
@@ -46,8 +47,13 @@ def open_engine(scenario: Scenario, options: KafkaOptions) -> Iterator[KafkaEngi
             assignments={0: range(1, scenario.replicas + 1)},
             configs=timing.topic_configs(scenario.config),
         )
-        with closing(open_writers(options.client, clients, jars=jars, directory=Path(directory))) as writers:
-            yield KafkaEngine(scenario, brokers=brokers, clients=clients, writers=writers, timing=timing)
+        with (
+            closing(open_writers(options.client, clients, jars=jars, directory=Path(directory))) as writers,
+            beside(Path(directory), brokers.bootstrap) if options.guard else nullcontext() as guard,
+        ):
+            yield KafkaEngine(
+                scenario, brokers=brokers, clients=clients, writers=writers, timing=timing, guard=guard
+            )
 
 
 def check_steps(scenario: Scenario) -> None:

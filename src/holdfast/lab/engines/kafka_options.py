@@ -8,8 +8,9 @@ CLIENTS = ("holdfast", "librdkafka", "java")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """A release of Apache Kafka, how long the story's time may take, and who writes."""
+    """A release of Apache Kafka, how long the story's time may take, who writes, and whether a guard runs beside."""
 
     version: str
     within_ms: int | None = None
     client: str = CLIENTS[0]
+    guard: bool = False

@@ -1,0 +1,89 @@
+"""A guard beside real brokers: nothing diverges, it may be killed, and cleanup goes on when all are back."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.topics import describe_configs
+from holdfast.guard.lever import MAX_LAG, MIN_LAG, Lags, mark_of
+from holdfast.guard.state import Stage
+from holdfast.lab import account, library
+from holdfast.lab.engines.kafka import KafkaEngine
+from holdfast.lab.engines.kafka_cluster import open_engine
+from holdfast.lab.engines.kafka_options import KafkaOptions
+from tests.cli.commands import Command
+
+RUN_SECONDS_MAX = 600
+WAIT_SECONDS_MAX = 120
+SCENARIO = "tombstone"
+
+pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX)
+
+
+@pytest.fixture(scope="module")
+def engine(pytestconfig: pytest.Config) -> Iterator[KafkaEngine]:
+    """Brokers and a guard for one scenario."""
+    options = KafkaOptions(version=pytestconfig.getoption("kafka"), guard=True)
+    with open_engine(library.load(SCENARIO), options) as opened:
+        yield opened
+
+
+def test_a_guarded_cluster_does_not_diverge(engine: KafkaEngine) -> None:
+    """The guard is killed in the middle of the pause, and the replica comes back before it does: nothing is lost.
+
+    Afterwards the owner's settings are as they were, the doctor finds nothing, and the deleted value and its tombstone
+    are gone on all three.
+    """
+    guard = engine.guard
+    assert guard is not None
+    command = Command(engine.bootstrap)
+    before = _lags(engine)
+    assert mark_of(before) is None
+    second = command.run("guard", "--topic", "lab", "--state", str(guard.file.path))
+    assert (second.code, second.err.count("\n")) == (3, 1)
+    assert "another guard's" in second.err
+    story = account.begin_on(engine, library.load(SCENARIO))
+    for frame in account.advance(story):
+        if frame.line.verb == "kill":
+            assert mark_of(_lags(engine)) is not None
+            assert command.run("guard", "status", "--state", str(guard.file.path)).code == 1
+        if frame.line.verb == "churn" and guard.stage is Stage.PAUSED:
+            guard.kill()
+        if frame.line.verb == "return":
+            assert guard.stage is Stage.PAUSED
+            assert mark_of(_lags(engine)) is not None
+            guard.start()
+    told = story.as_json()
+    assert (told["diverged"], told["variant"]) == (False, None)
+    assert _lags(engine) == before
+    _await(lambda: _is_cleaned(engine), "cleanup on all three brokers")
+    assert command.run("doctor", "--topic", "lab").code == 0
+    assert guard.stop() == 0
+    assert "no longer guarded" in guard.log
+    assert "Traceback" not in guard.log
+
+
+def _lags(engine: KafkaEngine) -> Lags:
+    with Cluster(engine.bootstrap) as cluster:
+        own = {
+            entry.name: entry.value
+            for entry in describe_configs(cluster, "lab")
+            if entry.source.name == "TOPIC"
+        }
+    return Lags(own.get(MIN_LAG), own.get(MAX_LAG))
+
+
+def _is_cleaned(engine: KafkaEngine) -> bool:
+    engine._write_filler()
+    for replica in engine.replicas.values():
+        replica.touch()
+    return not any(entry.key == "K" for replica in engine.replicas.values() for entry in replica.entries)
+
+
+def _await(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited too long for {what}"
+        time.sleep(0.2)
