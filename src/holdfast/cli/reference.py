@@ -21,7 +21,7 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 | 0 | good; also the end of `consume` and of `compaction status --watch` by ^C |
 | 1 | the answer is no: refused, not there, not reachable, or found what was looked for |
 | 2 | bad usage: an option, an argument or a line of input is wrong |
-| 3 | nobody to ask: no Holdfast runs there (`compaction status`), or not all can be examined (`log diff`, `doctor`) |
+| 3 | nobody to ask: nothing runs there (`compaction status`), or not all can be examined or guarded (`log diff`, `doctor`, `guard`) |
 | 130 | ended by ^C |
 | 141 | whoever read the output has left, as `head` does |
 
@@ -45,6 +45,7 @@ $ holdfast sql 'SELECT string(key), max(offset) FROM orders GROUP BY key' # topi
 $ holdfast log diff orders                                              # are all replicas equal?
 $ holdfast compaction status orders --watch                             # who holds cleanup back, and why
 $ holdfast doctor --bootstrap kafka:9092 --topic 'orders*'              # do its replicas show the same?
+$ holdfast guard --bootstrap kafka:9092                                 # no cleanup while a replica is away
 $ holdfast txn hanging || holdfast txn list --state ongoing             # what holds readers back
 ```
 """

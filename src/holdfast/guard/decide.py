@@ -107,6 +107,9 @@ class _Care:
             hold = None
         if hold is None:
             return self._begin()
+        if self._is_others():
+            return self._leave_to_other(hold)
+        self.memory.is_over(f"other {self.seen.topic_id}")
         hold = self._adopt(hold)
         hold = follow_outages(hold, self.seen, self.look, self.memory)
         hold = hear(hold, self.seen, self.look, self.memory, self.settings.examine_again_ms)
@@ -120,8 +123,6 @@ class _Care:
 
     def _adopt(self, hold: Hold) -> Hold:
         """What the owner has changed since: one of the two settings may still be ours while the other is his."""
-        if self._marks() - {self.mark}:
-            return hold
         owner = given_back(self._usual(), hold.owner, self.mark)
         return replace(hold, owner_min_ms=owner.min_ms, owner_max_ms=owner.max_ms)
 
@@ -155,10 +156,6 @@ class _Care:
         return follow_outages(hold, self.seen, self.look, self.memory)
 
     def _pausing(self, hold: Hold) -> Hold | None:
-        if (left := self._leave_to_other(hold)) is not hold:
-            return left
-        if self._marks() - {self.mark}:
-            return hold
         ours = self._ours()
         if not ours:
             if self.seen.out:
@@ -172,8 +169,6 @@ class _Care:
         return self._restore(hold) if self._is_well(hold) else hold
 
     def _paused(self, hold: Hold) -> Hold | None:
-        if (left := self._leave_to_other(hold)) is not hold:
-            return left
         if not self._marks():
             self._tell(
                 "was changed by somebody else during the pause, and stays so: cleanup goes on there, and replicas that"
@@ -226,12 +221,14 @@ class _Care:
                     Examine(topic=hold.topic, partition=partition, asked_ms=self.look.at_ms)
                 )
 
+    def _is_others(self) -> bool:
+        return bool(self._marks() - {self.mark})
+
     def _leave_to_other(self, hold: Hold) -> Hold | None:
         """None if another guard has taken the topic: it has seen the owner's settings, too, and puts them back."""
-        others = self._marks() - {self.mark}
-        seen_for_ms = self.memory.lasts(f"other {self.seen.topic_id}", bool(others), self.look.at_ms)
-        if seen_for_ms is None or seen_for_ms < PATIENCE_MS:
+        if self.memory.lasts(f"other {self.seen.topic_id}", self.look.at_ms) < PATIENCE_MS:
             return hold
+        self.memory.is_over(f"other {self.seen.topic_id}")
         self._tell("was taken over by another guard: left to it")
         return None
 

@@ -90,12 +90,13 @@ class Memory:
         self._asked_ms.pop((topic_id, partition), None)
         self._not_before_ms.pop((topic_id, partition), None)
 
-    def lasts(self, what: str, is_so: bool, now_ms: int) -> int | None:
-        """For how long something has been so, look after look; None if it is not."""
-        if not is_so:
-            self._since_ms.pop(what, None)
-            return None
+    def lasts(self, what: str, now_ms: int) -> int:
+        """For how long something has been so, look after look."""
         return now_ms - self._since_ms.setdefault(what, now_ms)
+
+    def is_over(self, what: str) -> None:
+        """It is not so any more."""
+        self._since_ms.pop(what, None)
 
     def is_new(self, what: str) -> bool:
         """Whether this was not told yet."""
