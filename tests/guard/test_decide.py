@@ -243,7 +243,12 @@ def test_two_guards_that_pull_at_once() -> None:
     first, second = guard_of(model), guard_of(model, mark=78)
     turn(model, first, second)
     model.take_away(3, cut_off=False)
-    turn(model, first, second)
+    first.turn()
+    second.turn()
+    for node in model.nodes.values():
+        node.lags = pulled(77)  # brokers have heard of the first only
+    second.turn()
+    model.spread()
     assert (stage(first), stage(second)) == (Stage.PAUSING, Stage.PAUSING)
     turn(model, first, second, times=PATIENCE_MS // 1_000 + 2)
     assert (stage(first), stage(second), mark_of(model.settings)) == (None, Stage.PAUSED, 78)

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.topics import describe_configs
+from holdfast.errors import HoldfastError
 from holdfast.guard.lever import MAX_LAG, MIN_LAG, Lags, mark_of
 from holdfast.guard.state import Stage
 from holdfast.lab import account, library
@@ -65,6 +66,27 @@ def test_a_guarded_cluster_does_not_diverge(engine: KafkaEngine) -> None:
     assert "Traceback" not in guard.log
 
 
+def test_a_replica_that_was_out_before_is_examined(engine: KafkaEngine) -> None:
+    """Nobody guarded when it left: it is suspected, and the doctor clears it before the owner's settings come back."""
+    guard = engine.guard
+    assert guard is not None
+    before = _lags(engine)
+    brokers = engine._brokers
+    brokers.kill_node(2)
+    _await(lambda: 2 not in engine._look_at_partition().in_sync, "replica 2 to leave")
+    guard.start()
+    _await(lambda: guard.stage is Stage.PAUSED, "the pause")
+    state = guard.file.read()
+    assert state is not None
+    assert [(taint.partition, taint.replica) for taint in state.holds[0].taints] == [(0, 2)]
+    brokers.launch(2)
+    brokers.wait_ready()
+    _await(lambda: guard.stage is None, "the end of the pause")
+    assert "lab:0 is being examined" in guard.log
+    assert _lags(engine) == before
+    assert guard.stop() == 0
+
+
 def _lags(engine: KafkaEngine) -> Lags:
     with Cluster(engine.bootstrap) as cluster:
         own = {
@@ -84,6 +106,16 @@ def _is_cleaned(engine: KafkaEngine) -> bool:
 
 def _await(is_so: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not is_so():
+    while not _quietly(is_so):
         assert time.monotonic() < deadline, f"waited too long for {what}"
         time.sleep(0.2)
+
+
+def _quietly(is_so: Callable[[], bool]) -> bool:
+    """Brokers come and go meanwhile."""
+    try:
+        return is_so()
+    except HoldfastError as failure:
+        if not failure.retriable:
+            raise
+        return False

@@ -21,7 +21,7 @@ Written by `python -m holdfast.cli.reference > docs/cli.md`; a test holds it to 
 | 0 | good; also the end of `consume` and of `compaction status --watch` by ^C |
 | 1 | the answer is no: refused, not there, not reachable, or found what was looked for |
 | 2 | bad usage: an option, an argument or a line of input is wrong |
-| 3 | nobody to ask: nothing runs there (`compaction status`), or not all can be examined or guarded (`log diff`, `doctor`, `guard`) |
+| 3 | nobody to ask (`compaction status`), or not all can be examined or guarded (`log diff`, `doctor`, `guard`) |
 | 130 | ended by ^C |
 | 141 | whoever read the output has left, as `head` does |
 
