@@ -71,6 +71,29 @@ def test_a_pause_from_its_beginning_to_its_end() -> None:
     assert (stage(guard), model.settings, model.answers) == (None, OWNER, 0)
 
 
+def test_a_replica_that_leaves_while_settings_are_put_back() -> None:
+    """Some brokers still show the pause when it is over: the lever is pulled again, and nobody is suspected."""
+    model = ClusterModel(owner=OWNER)
+    guard = guard_of(model)
+    turn(model, guard)
+    model.take_away(3, cut_off=False)
+    turn(model, guard, times=2)
+    model.bring_back(3)
+    model.catch_up(3)
+    turn(model, guard, times=5)
+    guard.turn()
+    assert (stage(guard), model.settings) == (Stage.RESTORING, OWNER)
+    model.spread_to(1)
+    model.in_sync.discard(2)
+    model.nodes[1].sees_in_sync = frozenset({1, 3})
+    model.out_since_ms[2] = model.now_ms
+    turn(model, guard, times=3)
+    assert (stage(guard), mark_of(model.settings), reasons(guard)) == (Stage.PAUSED, 77, [])
+    model.catch_up(2)
+    turn(model, guard, times=20)
+    assert (stage(guard), model.settings) == (None, OWNER)
+
+
 def test_the_margin_begins_anew() -> None:
     """A replica that comes and goes keeps a topic paused; the time in between does not add up."""
     model = ClusterModel()

@@ -77,6 +77,8 @@ class Decider:
                 self._memory.note(seen, look.began_ms)
             if hold is not None:
                 holds.append(hold)
+        if not look.unseen:
+            self._memory.keep({seen.topic_id for seen in look.topics.values()})
         decision.state = replace(state, holds=tuple(holds))
         return decision
 

@@ -1,5 +1,6 @@
 """What a guard remembers between looks and may forget: then it waits again, and trusts nobody it has not seen."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from holdfast.guard.sight import SeenTopic
@@ -32,6 +33,7 @@ class Memory:
     _not_before_ms: dict[tuple[str, int], int] = field(default_factory=dict)
     _since_ms: dict[str, int] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _kept: frozenset[str] = frozenset()
 
     def note(self, seen: SeenTopic, now_ms: int) -> None:
         """Who is in sync at this look; a topic that is not whole has to be so anew."""
@@ -41,6 +43,18 @@ class Memory:
             for node in partition.in_sync:
                 epoch = partition.leader_epoch + (node == partition.leader)
                 self._in_sync[seen.topic_id, number, node] = InSync(now_ms, epoch)
+
+    def keep(self, topic_ids: Set[str]) -> None:
+        """Forget all other topics: they are gone."""
+        if topic_ids == self._kept:
+            return
+        self._kept = frozenset(topic_ids)
+        self._in_sync = {place: seen for place, seen in self._in_sync.items() if place[0] in topic_ids}
+        self._whole = {topic_id: whole for topic_id, whole in self._whole.items() if topic_id in topic_ids}
+        self._asked_ms = {place: ms for place, ms in self._asked_ms.items() if place[0] in topic_ids}
+        self._not_before_ms = {
+            place: ms for place, ms in self._not_before_ms.items() if place[0] in topic_ids
+        }
 
     def last_in_sync(self, topic_id: str, partition: int, replica: int) -> InSync | None:
         """How a replica was when it was last seen in sync."""
