@@ -14,7 +14,7 @@ from holdfast.lab import account, library
 from holdfast.lab.engines.kafka import KafkaEngine
 from holdfast.lab.engines.kafka_cluster import open_engine
 from holdfast.lab.engines.kafka_options import KafkaOptions
-from tests.cli.commands import Command
+from tests.cli.commands import Command, run_holdfast
 
 RUN_SECONDS_MAX = 600
 WAIT_SECONDS_MAX = 120
@@ -49,7 +49,7 @@ def test_a_guarded_cluster_does_not_diverge(engine: KafkaEngine) -> None:
     for frame in account.advance(story):
         if frame.line.verb == "kill":
             assert mark_of(_lags(engine)) is not None
-            assert command.run("guard", "status", "--state", str(guard.file.path)).code == 1
+            assert run_holdfast("guard", "status", "--state", str(guard.file.path)).code == 1
         if frame.line.verb == "churn" and guard.stage is Stage.PAUSED:
             guard.kill()
         if frame.line.verb == "return":
@@ -70,6 +70,7 @@ def test_a_replica_that_was_out_before_is_examined(engine: KafkaEngine) -> None:
     """Nobody guarded when it left: it is suspected, and the doctor clears it before the owner's settings come back."""
     guard = engine.guard
     assert guard is not None
+    assert set(engine._look_at_partition().in_sync) == {1, 2, 3}
     before = _lags(engine)
     brokers = engine._brokers
     brokers.kill_node(2)
