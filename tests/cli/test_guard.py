@@ -1,11 +1,15 @@
 """`holdfast guard` as a command: where it is not needed, where it cannot work, and what it holds."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.retry import refusal
 from holdfast.client.topics import create_topic, describe_configs
+from holdfast.errors import GuardRefused, HoldfastError
+from holdfast.guard import world as world_module
 from holdfast.guard.decide import Alter
 from holdfast.guard.lever import Lags, mark_of, pulled
 from holdfast.guard.state import Hold, Outage, Stage, State, Taint
@@ -99,6 +103,27 @@ def test_a_look_at_a_cluster(cluster: Cluster, topic: str) -> None:
     assert (again.size_bytes or 0) >= 0
     world.alter(Alter(topic=seen.name, change=pulled(5).changes_to(OWNER)))
     assert _lags(cluster, seen.name) == OWNER
+
+
+def test_rights_that_are_missing_are_named(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start, before anything is changed: what the controller would refuse it is asked for without doing it."""
+    create_topic(cluster, f"{topic}-c", partitions=1, configs={"cleanup.policy": "compact"})
+    asked = []
+
+    def refuse(
+        cluster: Cluster, topics: Sequence[str], put: Mapping[str, str]
+    ) -> dict[str, HoldfastError | None]:
+        asked.append((list(topics), dict(put)))
+        return {name: refusal(29, f"configs of topic {name!r}") for name in topics}
+
+    monkeypatch.setattr(world_module, "try_configs", refuse)
+    with pytest.raises(GuardRefused, match=f"could not be paused: configs of topic '{topic}-c'") as caught:
+        KafkaWorld(cluster, [f"{topic}*"]).check(5)
+    assert caught.value.exit_code == 3
+    assert [topics for topics, _ in asked] == [[f"{topic}-c"]]
+    assert _lags(cluster, f"{topic}-c") == Lags()
 
 
 def _lags(cluster: Cluster, topic: str) -> Lags:
