@@ -188,30 +188,27 @@ def repair(
     master: str,
     as_json: bool,
 ) -> None:
-    """Forward exactly the messages of TENANT's DAY that are missing in audit, or downstream, and stand elsewhere.
+    """Make up for exactly the messages of TENANT's DAY that are missing, in one transaction.
 
-    It can be run again: what has been forwarded is no longer missing. Exit code 1 if something is left that only the
-    service can end.
+    What is missing in audit, or downstream, and stands elsewhere is forwarded. What stands in ingest alone, though the
+    service has passed it, is ended anew by the pipeline's transform. It can be run again: what was made up for is no
+    longer missing. Exit code 1 if something is left that only the service can end.
     """
-    from holdfast.client.transactional_producer import TransactionalProducer
-    from holdfast.pipelines.recon.close import close_day
-    from holdfast.pipelines.recon.repair import forward_all, plan_repair, transactional_id
+    from holdfast.pipelines.recon.repair import repair_day
 
     wanted = read_day(day, lateness_ms)
     with open_desk(file, bootstrap, master) as desk:
-        producer = TransactionalProducer(desk.cluster, transactional_id(desk.pipeline))
-        if not dry_run:
-            producer.init()
-        verdict = close_day(desk, tenant, wanted)
-        plan = plan_repair(verdict.evidence.findings, desk.pipeline, waiting=verdict.evidence.waiting)
-        done = 0 if dry_run else forward_all(desk.cluster, producer, plan.forwards)
+        repaired = repair_day(desk, tenant, wanted, dry_run=dry_run)
+    plan = repaired.plan
     if as_json:
         present.print_json(
             {
-                "forwarded": done,
+                "forwarded": 0 if dry_run else len(plan.forwards),
                 "forwards": [
                     {"id": each.id, "from": str(each.source), "to": each.target} for each in plan.forwards
                 ],
+                "ended_anew": 0 if dry_run else len(plan.endings),
+                "endings": [each.id for each in plan.endings],
                 "only_the_service_can_end": [each.id for each in plan.unended],
                 "left_to_the_adapter": plan.waiting,
             }
@@ -221,6 +218,9 @@ def repair(
             click.echo(present.printable(f"{each.id}: {each.source} → {each.target}"))
         what = "would be forwarded" if dry_run else "forwarded"
         click.echo(f"{present.count(len(plan.forwards), 'message')} {what}")
+        if plan.endings:
+            what = "would be ended anew" if dry_run else "ended anew, which stood in ingest alone"
+            click.echo(f"{present.count(len(plan.endings), 'message')} {what}")
         if plan.waiting:
             click.echo(
                 f"{present.count(plan.waiting, 'message')} left to the adapter, which has still to come to them"
@@ -256,15 +256,19 @@ def report(
 ) -> None:
     """Write a page about TENANT's DAY that needs nothing but a browser. Exit codes are those of `close`."""
     from holdfast.pipelines.recon.close import close_day
-    from holdfast.pipelines.recon.page import render
-    from holdfast.pipelines.recon.telling import tell_json
+    from holdfast.pipelines.recon.flow import flow_of_day
+    from holdfast.pipelines.recon.page import render, to_json
+    from holdfast.pipelines.watch.profile import derive
 
+    wanted = read_day(day, lateness_ms)
     with open_desk(file, bootstrap, master) as desk:
-        verdict = close_day(desk, tenant, read_day(day, lateness_ms))
-        budget = desk.pipeline.budget
-    output.write_text(render(verdict, budget), encoding="utf-8")
+        verdict = close_day(desk, tenant, wanted)
+        flow = flow_of_day(desk, tenant, wanted)
+        pipeline = desk.pipeline
+    profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
+    output.write_text(render(verdict, pipeline.budget, flow=flow, profile=profile), encoding="utf-8")
     data = output.with_suffix(".json")
-    data.write_text(json.dumps(tell_json(verdict), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    data.write_text(json.dumps(to_json(verdict, flow), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     click.echo(f"{verdict.state.value}: {output} and {data}")
     ctx.exit(verdict.state.exit_code)
 

@@ -63,6 +63,10 @@ def cedar(scene: Scene) -> None:
     scene.audit("cedar", "twice-in-once-out", NOON, N)
     nameless = scene.ingest("cedar", None, NOON)
     scene.audit("cedar", None, NOON, F, origin=nameless)
+    broken = scene.say(
+        scene.pipeline.ingest, record("cedar", None, time_ms=NOON, headers=[("ce_id", b"\xff\xfe")])
+    )
+    scene.audit("cedar", None, NOON, F, origin=broken)
     scene.say(scene.pipeline.ingest, record("cedar", "canary", time_ms=NOON, headers=[(CANARY_HEADER, b"1")]))
 
 
@@ -110,10 +114,12 @@ def test_a_day_on_which_totals_agree_but_ids_do_not_is_open(desk: Desk) -> None:
         assert len(ended) == (0 if finding.kind is Kind.MISSING else 2)
 
 
-def test_late_skewed_repeated_and_nameless_messages_that_ended_leave_the_day_closed(desk: Desk) -> None:
+def test_late_skewed_repeated_nameless_and_broken_messages_that_ended_leave_the_day_closed(
+    desk: Desk,
+) -> None:
     verdict = close_day(desk, "cedar", DAY)
     assert (verdict.state, verdict.reasons) == (DayState.CLOSED, ())
-    assert verdict.evidence.found == {Kind.LATE: 1, Kind.UNPARSABLE: 2}
+    assert verdict.evidence.found == {Kind.LATE: 1, Kind.UNPARSABLE: 4}
     assert names(verdict, Kind.LATE) == {"slow"}
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.cli.recon import recon
 from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.errors import CorruptData, UsageError
 from holdfast.pipelines.config import Budget, EndState
 from holdfast.pipelines.recon.book import DayRecord, decode_value, encode_key, encode_value, is_news
@@ -21,7 +22,7 @@ from holdfast.pipelines.recon.law import Finding, Kind, Place, Sighting, Stage
 from holdfast.pipelines.recon.page import render
 from holdfast.pipelines.recon.repair import plan_repair
 from holdfast.pipelines.recon.telling import headline
-from tests.pipelines.recon.scenes import DAY, Scene
+from tests.pipelines.recon.scenes import DAY, PARTITIONS, Scene
 from tests.pipelines.recon.test_day import GOOD
 
 NOON = DAY.start_ms + 43_200_000
@@ -41,6 +42,7 @@ def scene(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Scene:
         made.deliver("acme", single, NOON)
     made.ingest("acme", "undelivered", NOON)
     made.audit("acme", "undelivered", NOON, EndState.QUALIFIED)
+    made.ingest("acme", "given-up", NOON)
     made.write()
     return made
 
@@ -56,9 +58,16 @@ def run(scene: Scene, spark: SparkSession) -> Run:
     return run_command
 
 
-def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene) -> None:
+def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene, cluster: Cluster) -> None:
+    waiting = run("repair", "acme", TODAY, "--dry-run", "--json")
+    assert waiting.exit_code == 1
+    assert json.loads(waiting.stdout)["only_the_service_can_end"] == ["given-up"]
+    # The service has been there, and will not come back: what it gave up is ended anew.
+    passed = {TopicPartition(scene.pipeline.ingest, partition): 1_000 for partition in range(PARTITIONS)}
+    commit_group_offsets(cluster, scene.pipeline.service_group, passed)
     planned = run("repair", "acme", TODAY, "--dry-run", "--json")
     plan = json.loads(planned.stdout)
+    assert (plan["endings"], plan["ended_anew"]) == (["given-up"], 0)
     topics = scene.pipeline.topics[EndState.QUALIFIED], scene.pipeline.audit
     assert {(each["id"], each["to"]) for each in plan["forwards"]} == {
         ("unaudited-1", topics[1]),
@@ -70,15 +79,21 @@ def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene) -> None:
         repaired = run("repair", "acme", TODAY)
         assert repaired.exit_code == 0
         assert f"{forwarded} messages forwarded" in repaired.stdout
+        assert ("1 message ended anew" in repaired.stdout) == bool(forwarded)
     closed = run("close", "acme", TODAY)
     assert closed.exit_code == 0, closed.stdout
-    assert "CLOSED  ingested 63 = qualified 23 + not_qualified 20 + failed 20" in closed.stdout
+    assert "CLOSED  ingested 64 = qualified 23 + not_qualified 20 + failed 21" in closed.stdout
     status = run("status")
     assert f"complete to  {TODAY}" in status.stdout
     life = json.loads(run("explain", "acme", "unaudited-1", "--json").stdout)
     [found] = life
     assert found["findings"] == []
     assert [record["stage"] for record in found["records"]] == ["ingest", "delivered", "audit"]
+    [ended] = json.loads(run("explain", "acme", "given-up", "--json").stdout)
+    assert [(record["stage"], record["end_state"]) for record in ended["records"]] == [
+        ("ingest", None),
+        ("audit", "failed"),
+    ]
 
 
 def test_a_tenant_without_messages_is_blind_for_scripts_too(run: Run, tmp_path: Path) -> None:
@@ -164,6 +179,11 @@ def test_only_what_stands_somewhere_and_nobody_is_on_the_way_to_is_forwarded(sce
         ("delivered", 1, scene.pipeline.audit)
     ]
     assert [each.id for each in plan.unended] == ["never", "torn"]
+    passed = plan_repair([never, torn], scene.pipeline, is_passed=lambda _: True)
+    assert ([each.id for each in passed.endings], [each.id for each in passed.unended]) == (
+        ["never"],
+        ["torn"],
+    )
     spared = plan_repair([delivered], scene.pipeline, waiting=[delivered.sightings[1].place])
     assert (spared.forwards, spared.waiting) == ((), 1)
 

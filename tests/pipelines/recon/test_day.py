@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from holdfast.pipelines.config import EndState
+from holdfast.pipelines.config import Budget, EndState
 from holdfast.pipelines.recon.day import (
     REASONS_MAX,
     Counts,
@@ -49,6 +49,18 @@ def test_whatever_breaks_the_law_leaves_the_day_open(kind: Kind) -> None:
 @pytest.mark.parametrize("kind", [Kind.LATE, Kind.UNPARSABLE])
 def test_late_and_unparsable_messages_that_ended_leave_no_day_open(kind: Kind) -> None:
     assert judge_day(replace(GOOD, found={kind: 3})).state is DayState.CLOSED
+
+
+@pytest.mark.parametrize(("found", "state"), [(2, DayState.CLOSED), (3, DayState.OPEN)])
+def test_a_budget_bears_with_duplicates_up_to_its_share_and_says_so(found: int, state: DayState) -> None:
+    evidence = replace(
+        GOOD,
+        windows={DAY.start_ms: Counts(ingested=100, audited={EndState.FAILED: 100})},
+        found={Kind.DUPLICATE: found},
+    )
+    verdict = judge_day(evidence, Budget(duplicate=0.025))
+    assert (verdict.state, verdict.reasons) == (state, (f"{found} duplicate; the budget bears 2",))
+    assert judge_day(evidence).state is DayState.OPEN
 
 
 def test_a_day_without_input_is_blind() -> None:

@@ -21,8 +21,8 @@ from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.recon.columns import CANARY_HEADER
+from holdfast.pipelines.recon.fetching import fetch_record
 from holdfast.pipelines.recon.law import Place
-from holdfast.pipelines.recon.repair import fetch_record
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import parts_of
 from holdfast.pipelines.watch.evaluator import AlarmKind, Evaluator

@@ -96,7 +96,7 @@ def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -
         findings=tuple(findings),
         waiting=_waiting(desk, findings),
     )
-    return judge_day(evidence)
+    return judge_day(evidence, desk.pipeline.budget)
 
 
 def where_to_look(made: Fingerprints[Group], tenant: str, day: Day, law: Law) -> dict[Group, tuple[int, ...]]:

@@ -10,14 +10,15 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from holdfast.pipelines.config import DAY_MS, WINDOW_MS, EndState
+from holdfast.pipelines.config import DAY_MS, WINDOW_MS, Budget, EndState
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Stage
 
 LATENESS_MS: Final = 900_000
 REASONS_MAX: Final = 20
 
 OPENING: Final = (Kind.MISSING, Kind.DUPLICATE, Kind.CONFLICTING, Kind.ORPHAN)
-"""What leaves a day open."""
+"""What leaves a day open, unless the pipeline's budget allows for so many."""
+STRICT: Final = Budget()
 
 
 class DayState(StrEnum):
@@ -134,13 +135,14 @@ class Verdict:
     evidence: Evidence
 
 
-def judge_day(evidence: Evidence) -> Verdict:
-    """Decides; the reasons tell what has to be seen to."""
+def judge_day(evidence: Evidence, budget: Budget = STRICT) -> Verdict:
+    """Decides; the reasons tell what has to be seen to, or what was borne with."""
     total = add_counts(evidence.windows.values())
+    wrong, borne = _wrong(evidence, budget, total.ingested)
     for state, reasons in (
         (DayState.BLIND, list(_unreadable(evidence))),
         (DayState.NOT_YET, list(_still_to_come(evidence))),
-        (DayState.OPEN, list(_wrong(evidence))),
+        (DayState.OPEN, wrong),
         (
             DayState.BLIND,
             [] if total.ingested else ["nothing was ingested: whether all of it ended cannot be told"],
@@ -148,7 +150,7 @@ def judge_day(evidence: Evidence) -> Verdict:
     ):
         if reasons:
             return _verdict(evidence, state, total, reasons)
-    return _verdict(evidence, DayState.CLOSED, total, [])
+    return _verdict(evidence, DayState.CLOSED, total, borne)
 
 
 def add_counts(parts: Iterable[Counts]) -> Counts:
@@ -198,10 +200,17 @@ def _still_to_come(evidence: Evidence) -> Iterable[str]:
         yield f"{len(evidence.waiting)} messages have still to be forwarded, the first from {evidence.waiting[0]}"
 
 
-def _wrong(evidence: Evidence) -> Iterable[str]:
+def _wrong(evidence: Evidence, budget: Budget, ingested: int) -> tuple[list[str], list[str]]:
+    """What leaves the day open, and what the budget bears."""
+    shares = {Kind.MISSING: budget.missing, Kind.DUPLICATE: budget.duplicate}
+    wrong, borne = [], []
     for kind in OPENING:
-        if count := evidence.found.get(kind, 0):
-            yield f"{count} {kind}"
+        count, allowed = evidence.found.get(kind, 0), int(shares.get(kind, 0) * ingested)
+        if count > allowed:
+            wrong.append(f"{count} {kind}" + (f"; the budget bears {allowed}" if allowed else ""))
+        elif count:
+            borne.append(f"{count} {kind}; the budget bears {allowed}")
+    return wrong, borne
 
 
 def _told(time_ms: int) -> str:

@@ -1,23 +1,26 @@
-"""Forwards exactly the messages that are missing somewhere and stand elsewhere, once.
+"""Makes up for exactly the messages that are missing somewhere, once.
 
-Whoever repairs takes a transactional id of the pipeline first and looks only then: a repair that was under way before
-is either committed, and seen, or aborted. What it forwards becomes visible in one transaction. What an adapter has
-still to come to is left to it.
+What stands elsewhere is forwarded. What stands in ingest alone, though the service has passed it, is ended anew by the
+pipeline's own transform. Whoever repairs takes a transactional id of the pipeline first and looks only then: a repair
+that was under way before is either committed, and seen, or aborted. All of it becomes visible in one transaction. What
+the service or an adapter has still to come to is left to them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.client.cluster import Cluster
-from holdfast.client.offsets import Isolation
+from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.producer import partition_of_key
-from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.errors import OffsetOutOfRange
 from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.recon.close import Desk, close_day
+from holdfast.pipelines.recon.day import Day, Verdict
+from holdfast.pipelines.recon.ending import end_anew
+from holdfast.pipelines.recon.fetching import fetch_records
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Sighting, Stage
-from holdfast.records.build import Record, read_records
+from holdfast.records.build import Record
 
 BATCH_RECORDS: Final = 500
 
@@ -36,10 +39,21 @@ class Plan:
     """What can be done about a day, and what cannot."""
 
     forwards: tuple[Forward, ...]
-    unended: tuple[Finding, ...]
-    """Messages that only the service can end: they stand in ingest alone, or their end states contradict."""
+    endings: tuple[Finding, ...] = ()
+    """Messages that stand in ingest alone, though the service has passed them: to be ended anew."""
+    unended: tuple[Finding, ...] = ()
+    """Messages that only the service can end: it has still to come to them, or their end states contradict."""
     waiting: int = 0
     """Those that an adapter has still to come to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired:
+    """What was found, what was planned, and how many messages were made up for."""
+
+    verdict: Verdict
+    plan: Plan
+    done: int
 
 
 def transactional_id(pipeline: Pipeline) -> str:
@@ -47,63 +61,75 @@ def transactional_id(pipeline: Pipeline) -> str:
     return f"{pipeline.name}.repair"
 
 
-def plan_repair(findings: Iterable[Finding], pipeline: Pipeline, *, waiting: Iterable[Place] = ()) -> Plan:
-    """For each missing message the record to forward, if there is one."""
+def repair_day(desk: Desk, tenant: str, day: Day, *, dry_run: bool = False) -> Repaired:
+    """Looks, plans and, unless it is a rehearsal, makes up for what is missing; what was done is not done again."""
+    producer = TransactionalProducer(desk.cluster, transactional_id(desk.pipeline))
+    if not dry_run:
+        producer.init()
+    verdict = close_day(desk, tenant, day)
+    passed = fetch_group_offsets(desk.cluster, desk.pipeline.service_group)
+    plan = plan_repair(
+        verdict.evidence.findings,
+        desk.pipeline,
+        waiting=verdict.evidence.waiting,
+        is_passed=lambda place: place.offset < passed.get(TopicPartition(place.topic, place.partition), 0),
+    )
+    done = 0
+    if not dry_run and (plan.forwards or plan.endings):
+        producer.begin()
+        for topic, partition, records in batches_of(desk, plan):
+            producer.send(topic, partition, records)
+        producer.commit()
+        done = len(plan.forwards) + len(plan.endings)
+    return Repaired(verdict=verdict, plan=plan, done=done)
+
+
+def plan_repair(
+    findings: Iterable[Finding],
+    pipeline: Pipeline,
+    *,
+    waiting: Iterable[Place] = (),
+    is_passed: Callable[[Place], bool] = lambda _: False,
+) -> Plan:
+    """For each missing message the record to forward, if there is one; `is_passed` tells where the service has been."""
     left_alone = set(waiting)
-    forwards, unended, spared = [], [], 0
+    forwards: list[Forward] = []
+    endings: list[Finding] = []
+    unended: list[Finding] = []
+    spared = 0
     for finding in findings:
         if finding.kind is not Kind.MISSING:
             continue
         source = _source(finding)
         if source is None:
-            unended.append(finding)
+            alone = all(each.stage is Stage.INGEST and is_passed(each.place) for each in finding.sightings)
+            (endings if alone else unended).append(finding)
         elif source.place in left_alone:
             spared += 1
         else:
             assert source.end_state is not None
             target = pipeline.audit if source.stage is Stage.DELIVERED else pipeline.topics[source.end_state]
             forwards.append(Forward(id=finding.id, source=source.place, target=target))
-    return Plan(forwards=tuple(forwards), unended=tuple(unended), waiting=spared)
+    return Plan(forwards=tuple(forwards), endings=tuple(endings), unended=tuple(unended), waiting=spared)
 
 
-def forward_all(cluster: Cluster, producer: TransactionalProducer, forwards: Sequence[Forward]) -> int:
-    """Forwards them in one transaction; returns how many. The producer has been initialized before anybody looked."""
-    partitions = {
-        target: len(cluster.topic(target).partitions) for target in {each.target for each in forwards}
-    }
-    batches: dict[tuple[str, int], list[Record]] = {}
-    for each in forwards:
-        record = fetch_record(cluster, each.source)
-        into = each.source.partition % partitions[each.target]
+def batches_of(desk: Desk, plan: Plan) -> Iterator[tuple[str, int, Sequence[Record]]]:
+    """Every record that the plan asks for, by topic and partition, as it is to be sent."""
+    cluster = desk.cluster
+    ingested = [finding.sightings[0].place for finding in plan.endings]
+    records = fetch_records(cluster, [*(each.source for each in plan.forwards), *ingested])
+    due = [(each.target, each.source, records[each.source]) for each in plan.forwards]
+    due += end_anew(desk, {place: records[place] for place in ingested})
+    counts = {topic: len(cluster.topic(topic).partitions) for topic in {topic for topic, _, _ in due}}
+    batches: dict[tuple[str, int], list[Record]] = defaultdict(list)
+    for topic, source, record in due:
+        into = source.partition % counts[topic]
         if record.key is not None:
-            into = partition_of_key(record.key, partitions[each.target])
-        batches.setdefault((each.target, into), []).append(record)
-    if not batches:
-        return 0
-    producer.begin()
-    for (topic, partition), records in batches.items():
-        for start in range(0, len(records), BATCH_RECORDS):
-            producer.send(topic, partition, records[start : start + BATCH_RECORDS])
-    producer.commit()
-    return len(forwards)
-
-
-def fetch_record(cluster: Cluster, place: Place) -> Record:
-    """The record there, without its offset: as it would be sent."""
-    wanted = OffsetRange(
-        topic=place.topic, partition=place.partition, start=place.offset, end=place.offset + 1
-    )
-    for chunk in read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED, fetch_bytes=1 << 20):
-        for batch in chunk.batches:
-            for record in () if batch.is_control else read_records(batch):
-                if record.offset == place.offset:
-                    return Record(
-                        key=record.key,
-                        value=record.value,
-                        headers=record.headers,
-                        timestamp_ms=record.timestamp_ms,
-                    )
-    raise OffsetOutOfRange(f"{place} is gone: it was removed since it was seen")
+            into = partition_of_key(record.key, counts[topic])
+        batches[topic, into].append(record)
+    for (topic, partition), queue in batches.items():
+        for start in range(0, len(queue), BATCH_RECORDS):
+            yield topic, partition, queue[start : start + BATCH_RECORDS]
 
 
 def _source(finding: Finding) -> Sighting | None:
