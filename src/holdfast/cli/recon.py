@@ -19,6 +19,7 @@ from holdfast.cli.recon_desk import (
     pipeline_option,
     read_day,
 )
+from holdfast.cli.recon_drill import drill
 
 if TYPE_CHECKING:
     from holdfast.pipelines.recon.day import Verdict
@@ -30,6 +31,9 @@ SHOWN_MAX = 20
 @click.group()
 def recon() -> None:
     """Reconciliation: prove that every message of a tenant's day reached an end state."""
+
+
+recon.add_command(drill)
 
 
 @recon.command()

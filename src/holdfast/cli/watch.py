@@ -112,7 +112,7 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
         found: dict[str, Any] = get_json(listen, "/alarms")
     except ConnectionFailed as failure:
         raise NobodyToAsk(f"no watcher answers at {listen}: start one with `holdfast watch`") from failure
-    silent_ms = time.time_ns() // 1_000_000 - found["last_look_ms"]
+    now_ms = time.time_ns() // 1_000_000
     if as_json:
         present.print_json(found)
     else:
@@ -120,10 +120,16 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
             click.echo(
                 present.printable(f"{alarm['severity']}  {alarm['kind']}: {alarm['what']}\n  {alarm['run']}")
             )
-    if silent_ms > (STALE_LOOKS + 1) * found["interval_ms"] + 1000:
-        click.echo(f"the watcher has not looked for {silent_ms // 1000} s: restart it", err=True)
+    if is_stale(now_ms, found["last_look_ms"], found["interval_ms"]):
+        silent_s = (now_ms - found["last_look_ms"]) // 1000
+        click.echo(f"the watcher has not looked for {silent_s} s: restart it", err=True)
         ctx.exit(STALE_EXIT_CODE)
     ctx.exit(1 if found["alarms"] else 0)
+
+
+def is_stale(now_ms: int, last_look_ms: int, interval_ms: int) -> bool:
+    """Whether a watcher that answers has stopped to look; a look itself may take as long as an interval."""
+    return now_ms - last_look_ms > (STALE_LOOKS + 1) * interval_ms + 1000
 
 
 async def _serve(journal: "Journal", look: Any, listen: str, interval_ms: int, looks_max: int | None) -> None:

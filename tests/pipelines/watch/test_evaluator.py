@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from holdfast.cli.watch import is_stale
 from holdfast.pipelines.config import Alarms, Budget, Trigger
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import derive
@@ -161,6 +162,16 @@ def test_a_fault_is_seen_within_90_seconds_for_what_it_is(
     assert alarms[0].tenants == ("acme",)
     assert alarms[0].budget_minutes_left is not None
     assert 10 <= alarms[0].budget_minutes_left <= 14
+
+
+def test_a_watcher_that_stops_to_look_is_stale_within_90_seconds_and_one_that_looks_never_is() -> None:
+    last_look_ms = START_MS
+    for now_ms in range(START_MS, START_MS + HOUR_MS, SECOND_MS):
+        if (now_ms - START_MS) % LOOK_MS == 0:
+            last_look_ms = now_ms
+        assert not is_stale(now_ms, last_look_ms, LOOK_MS)
+    silent = next(s for s in range(200) if is_stale(last_look_ms + s * SECOND_MS, last_look_ms, LOOK_MS))
+    assert silent <= 90
 
 
 def replaced_progress(simulation: Simulation, fault: Callable[[Simulation], None]) -> Simulation:
