@@ -10,7 +10,7 @@ EXPLORE_SECONDS ?= 60
 DOCTOR_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kills soak test-kafka test-cluster kafka compat demo bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
+.PHONY: help setup check test test-kills soak test-kafka test-cluster kafka compat demo story bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,7 @@ test-kills: setup ## pipelines, sinks and upkeep whose Spark processes are kille
 soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.sink)
+	$(if $(SEED),,$(BIN)/python -W ignore -m soak.drills)
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.doctor --kafka $(KAFKA) --seconds $(DOCTOR_SECONDS)))
 
@@ -59,6 +60,9 @@ compat: setup ## kafka-python's own integration tests and kcat against Holdfast
 
 demo: setup ## produce with a Kafka client, read with a consumer and with Spark, end to end
 	$(BIN)/python -m examples.demo
+
+story: setup ## 400,000 messages in each delivery mode, with failures and kills, reconciled (STORY_MESSAGES=n for fewer)
+	$(BIN)/python -W ignore -m bench.story
 
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)

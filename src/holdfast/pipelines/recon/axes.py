@@ -120,7 +120,7 @@ def duration_ticks(highest_s: float) -> list[tuple[float, str]]:
     """Round durations from 0 up, for values in seconds."""
     if highest_s < TICKS or highest_s > TICKS * CLOCK_STEPS_S[-1]:
         return [(value, duration(round(1000 * value))) for value, _ in number_ticks(highest_s)]
-    step_s = next(each for each in CLOCK_STEPS_S if highest_s / each <= TICKS)
+    step_s = next(each for each in CLOCK_STEPS_S if highest_s / each <= TICKS + 1)
     return [(value, duration(1000 * value)) for value in range(0, floor(highest_s) + 1, step_s)]
 
 
