@@ -73,7 +73,7 @@ def main(messages: int, chosen: tuple[str, ...], output: Path) -> None:
                 audited = _audit(holdfast.bootstrap, ran, messages, tell)
             except StoryFailed as failure:
                 raise click.ClickException(str(failure)) from failure
-    told = {"messages": messages, "seconds": round(time.monotonic() - began, 1)}
+    told: dict[str, Any] = {"messages": messages, "seconds": round(time.monotonic() - began, 1)}
     told |= {mode.value: _tell_mode(messages, ran[mode], audited[mode]) for mode in modes}
     (output / "story.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     (output / "report.html").write_text(render(messages, ran, audited), encoding="utf-8")
