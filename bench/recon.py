@@ -27,6 +27,7 @@ from holdfast.pipelines.recon.close import suspects, where_to_look
 from holdfast.pipelines.recon.day import Day
 from holdfast.pipelines.recon.law import Law, Stage
 from holdfast.pipelines.recon.reading import INGESTED, number_of
+from holdfast.records.grouping import start_windows
 from holdfast.spark.reconcile import Geometry, drill, fingerprint
 from holdfast.spark.session import spark_session
 
@@ -37,6 +38,8 @@ FAULTS = 9
 ROUNDS = 3
 SEED = 1
 BATCH_ROWS = 1 << 17
+ROW_GROUP_ROWS = 1 << 20
+TASKS = 8
 SPARK_RATIO_MIN, DUCKDB_RATIO_MIN = 20.0, 4.0
 
 DAY = Day(date=date(2026, 2, 1))
@@ -51,10 +54,11 @@ Wrong = tuple[frozenset[str], frozenset[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One Parquet file of a side."""
+    """One row group of a Parquet file of a side."""
 
     path: str
     stage: int
+    row_group: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ class Data:
 
     def paths(self, stage: int) -> list[str]:
         """The files of a side."""
-        return [file.path for file in self.files if file.stage == stage]
+        return sorted({file.path for file in self.files if file.stage == stage})
 
 
 def main() -> int:
@@ -116,16 +120,16 @@ def measure(spark: SparkSession, data: Data, name: str) -> list[Figure]:
 
 def ours(spark: SparkSession, data: Data) -> Wrong:
     """Fingerprints, then an exact look at the cells that differ."""
-    geometry = Geometry(seed=SEED)
-    made = fingerprint(spark, data.files, read_file, geometry)
-    looked = Geometry(seed=SEED, bucket_bits=made.bucket_bits)
+    made = fingerprint(spark, data.files, read_file, Geometry(seed=SEED), tasks=TASKS)
+    looked = Geometry(seed=SEED, bucket_bits=made.cells.bucket_bits)
     wanted = {
         group: buckets
         for tenant in data.tenants
-        for group, buckets in where_to_look(made, tenant, DAY, LAW).items()
+        for group, buckets in where_to_look(made.cells, tenant, DAY, LAW).items()
         if group.stage in {INGESTED, AUDITED}
     }
-    rows = drill(spark, data.files, read_file, looked, wanted=wanted, schema=ROW_TYPES)
+    pieces = made.holding(wanted)
+    rows = drill(spark, pieces, read_file, looked, wanted=wanted, schema=ROW_TYPES, tasks=TASKS)
     found = suspects(rows, LAW).collect()
     lost = frozenset(row.identity.decode() for row in found if row[f"seen_{AUDITED}"] == 0)
     doubled = frozenset(row.identity.decode() for row in found if row[f"seen_{AUDITED}"] == 2)
@@ -136,13 +140,12 @@ def ours(spark: SparkSession, data: Data) -> Wrong:
 def read_file(file: File) -> Iterator[pa.RecordBatch]:
     """The rows of a file as reconciliation reads topics."""
     reader = pq.ParquetFile(file.path, read_dictionary=["tenant"], memory_map=True)
-    for batch in reader.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
-        times = np.asarray(batch["time_ms"])
+    for batch in reader.iter_batches(BATCH_ROWS, row_groups=[file.row_group], use_threads=False):
         yield pa.record_batch(
             {
                 "tenant": batch["tenant"],
                 "stage": pa.repeat(pa.scalar(file.stage, pa.int8()), batch.num_rows),
-                "window": pa.array(times - times % DAY.window_ms),
+                "window": pa.array(start_windows(np.asarray(batch["time_ms"]), DAY.window_ms)),
                 "identity": batch["id"].cast(pa.binary()),
             }
         )
@@ -211,8 +214,11 @@ def write(directory: Path, tenants: int) -> Data:
                     "time_ms": times[chosen],
                 }
             )
-            pq.write_table(table, path, use_dictionary=["tenant"], compression="none", row_group_size=1 << 20)
-            files.append(File(path=str(path), stage=stage))
+            pq.write_table(
+                table, path, use_dictionary=["tenant"], compression="none", row_group_size=ROW_GROUP_ROWS
+            )
+            groups = range(-(-len(chosen) // ROW_GROUP_ROWS))
+            files += [File(path=str(path), stage=stage, row_group=group) for group in groups]
     return Data(
         files=tuple(files),
         tenants=tuple(names.tolist()),

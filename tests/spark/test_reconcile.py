@@ -64,11 +64,15 @@ EVERYTHING = [row for piece in PIECES for row in piece]
 
 def test_tasks_make_of_pieces_what_one_process_makes_of_all(spark: SparkSession) -> None:
     whole = fingerprint_batches(read(EVERYTHING), Geometry(seed=SEED))
-    made = fingerprint(spark, PIECES, read, Geometry(seed=SEED))
+    scanned = fingerprint(spark, PIECES, read, Geometry(seed=SEED), tasks=2)
+    made = scanned.cells
     assert sorted(made.groups) == sorted(whole.groups)
     for group in whole.groups:
         assert (made.cells(group) == whole.cells(group)).all()
-    folded = fingerprint(spark, PIECES, read, Geometry(seed=SEED, cells_max=512))
+    for number, piece in enumerate(PIECES):
+        held = {group for group, holders in scanned.holders.items() if number in holders}
+        assert held == {Group(*row[:3]) for row in piece}
+    folded = fingerprint(spark, PIECES, read, Geometry(seed=SEED, cells_max=512)).cells
     assert folded.bucket_bits < whole.bucket_bits
     assert [folded.count(group) for group in whole.groups] == [whole.count(group) for group in whole.groups]
 
@@ -107,4 +111,4 @@ def test_a_slice_of_a_column_gives_its_own_ids() -> None:
 
 
 def test_no_work_is_no_rows(spark: SparkSession) -> None:
-    assert fingerprint(spark, [], read, Geometry(seed=SEED)).groups == []
+    assert fingerprint(spark, [], read, Geometry(seed=SEED)).cells.groups == []

@@ -69,10 +69,22 @@ def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...],
     "--only", type=click.Choice(["service", "adapter"]), help="One part; the other has a process of its own."
 )
 @click.option("--once", is_flag=True, help="Take what is there now, then leave.")
+@click.option(
+    "--fingerprints/--no-fingerprints",
+    default=False,
+    show_default=True,
+    help="Keep fingerprints for reconciliation beside the service.",
+)
 @master_option
 @conf_option
 def run(
-    file: Path, bootstrap: str | None, only: str | None, once: bool, master: str, conf: tuple[str, ...]
+    file: Path,
+    bootstrap: str | None,
+    only: str | None,
+    once: bool,
+    fingerprints: bool,
+    master: str,
+    conf: tuple[str, ...],
 ) -> None:
     """Run the pipeline in FILE until ^C, SIGTERM or `holdfast pipeline stop`.
 
@@ -82,7 +94,13 @@ def run(
     from holdfast.pipelines.run import RunOptions
 
     found, address = _load(file, bootstrap)
-    options = RunOptions(bootstrap=address, master=master, config=_settings(conf), is_once=once)
+    options = RunOptions(
+        bootstrap=address,
+        master=master,
+        config=_settings(conf),
+        is_once=once,
+        keeps_fingerprints=fingerprints,
+    )
     run_parts(found, only, options)
 
 

@@ -1,9 +1,10 @@
-"""The streaming queries of a pipeline: the service's, and one for each adapter."""
+"""The streaming queries of a pipeline: the service's, one for each adapter, and the one that keeps fingerprints."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +15,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 from holdfast.pipelines.config import Adapter, Pipeline
 from holdfast.pipelines.delivery import adapter_id, delivery_of
 from holdfast.pipelines.frames import Transform
+from holdfast.pipelines.recon.keeping import Keeper
+from holdfast.pipelines.recon.reading import topics_of
 from holdfast.pipelines.service import BatchReport, Service
 from holdfast.pipelines.state import QueryState
-from holdfast.pipelines.status import SERVICE
+from holdfast.pipelines.status import FINGERPRINTS, SERVICE
 from holdfast.spark.sink import Sink
 
 RECORD: Final = ("key", "value", "timestamp", "headers")
 FORWARDED: Final = "forwarded"
 STARTS_MAX: Final = 10
+KEPT_RECORDS_MAX: Final = 10_000_000
+"""Of which a micro-batch has a fingerprint made at most."""
 
 Batch = Callable[[DataFrame, int], None]
 
@@ -50,13 +55,15 @@ class RunningQuery:
         checkpoint: Path,
         trigger: Mapping[str, Any],
         records_max: int,
+        ranges: bool = False,
     ) -> None:
-        """Reads committed records of the topic, and tells the group how far it is."""
+        """Reads committed records of the topics, and tells the group how far it is."""
         options = {
             "bootstrap": bootstrap,
             "topic": self._topic,
             "startingOffsets": starting,
             "group": self._group,
+            "ranges": str(ranges).lower(),
         }
 
         def begin() -> StreamingQuery:
@@ -175,6 +182,25 @@ def adapter_query(
         checkpoint=pipeline.checkpoint / f"adapter.{adapter.name}",
         trigger=trigger,
         records_max=pipeline.trigger.records_max,
+    )
+    return query
+
+
+def fingerprint_query(
+    session: SparkSession, pipeline: Pipeline, bootstrap: str, trigger: Mapping[str, Any]
+) -> RunningQuery:
+    """All topics of the pipeline → their fingerprints."""
+    topics = ",".join(topics_of(pipeline))
+    query = RunningQuery(FINGERPRINTS, topics, f"{pipeline.name}.{FINGERPRINTS}")
+    query.start(
+        session,
+        bootstrap,
+        Keeper(replace(pipeline, bootstrap=bootstrap), tasks=session.sparkContext.defaultParallelism),
+        starting="earliest",
+        checkpoint=pipeline.checkpoint / FINGERPRINTS,
+        trigger=trigger,
+        records_max=KEPT_RECORDS_MAX,
+        ranges=True,
     )
     return query
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import PipelineRefused
 from holdfast.pipelines.config import Pipeline
-from holdfast.pipelines.queries import RunningQuery, adapter_query, service_query
+from holdfast.pipelines.queries import RunningQuery, adapter_query, fingerprint_query, service_query
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import SERVICE
 from holdfast.pipelines.transform import find_transform
@@ -23,6 +23,8 @@ from holdfast.spark.session import spark_session
 
 POLL_S: Final = 0.1
 LOOK_S: Final = 1.0
+KEEP_MS: Final = 30_000
+"""So often are fingerprints brought up to date, or as often as micro-batches begin: whoever asks reads the rest."""
 STOP_S_MAX: Final = 60.0
 """A batch that takes longer is broken off; the next start makes it anew."""
 ERROR_CHARACTERS_MAX: Final = 500
@@ -40,6 +42,8 @@ class RunOptions:
     """Of Spark."""
     is_once: bool = False
     """Take what is there now, then leave."""
+    keeps_fingerprints: bool = False
+    """Beside the service, for reconciliation."""
 
 
 class Run:
@@ -77,7 +81,8 @@ class Run:
             signal.signal(number, self._on_signal)
         try:
             self._tell(spark_ui=session.sparkContext.uiWebUrl or "")
-            self._watch(self._start_queries(session, transform))
+            queries = self._start_queries(session, transform)
+            self._watch(queries, self._start_fingerprints(session))
         finally:
             session.stop()
 
@@ -99,23 +104,32 @@ class Run:
             for adapter in self._pipeline.adapters
         ]
 
-    def _watch(self, queries: Sequence[RunningQuery]) -> None:
+    def _start_fingerprints(self, session: SparkSession) -> list[RunningQuery]:
+        """Beside the service; what is taken once is read when somebody asks."""
+        if self._part != SERVICE or self._options.is_once or not self._options.keeps_fingerprints:
+            return []
+        trigger = {"processingTime": f"{max(KEEP_MS, self._pipeline.trigger.interval_ms)} milliseconds"}
+        return [fingerprint_query(session, self._pipeline, self._options.bootstrap, trigger)]
+
+    def _watch(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
+        """Until all have ended, or are told to. Those beside are not told of: they are no part of the way."""
+        everything = (*queries, *beside)
         due = time.monotonic()
         while True:
-            for query in queries:
+            for query in everything:
                 if not query.is_active and not query.start_again_if_python_was_slow():
                     _raise_failure(query)
-            if not any(query.is_active for query in queries):
+            if not any(query.is_active for query in everything):
                 break
             if self._leave.is_set() or self._files.was_asked_to_stop():
-                self._stop(queries)
+                self._stop(everything)
                 break
             if time.monotonic() >= due:
                 due = time.monotonic() + LOOK_S
                 self._look(queries)
             self._leave.wait(POLL_S)
         self._look(queries)
-        for query in queries:
+        for query in everything:
             _raise_failure(query)
 
     def _look(self, queries: Sequence[RunningQuery]) -> None:

@@ -10,6 +10,8 @@ from holdfast.pipelines.state import PartFiles, PartState
 
 SERVICE = "service"
 ADAPTER = "adapter"
+FINGERPRINTS = "fingerprints"
+"""A query in the service's process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

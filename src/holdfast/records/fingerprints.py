@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import FingerprintsFull
+from holdfast.records.grouping import read_only
 from holdfast.records.kernel.fingerprint import (
     CHECK,
     COUNT,
@@ -40,7 +41,6 @@ CELLS_MAX: Final = 1 << 20
 """32 MB of cells in one process."""
 
 Group = TypeVar("Group", bound=Hashable)
-Item = TypeVar("Item", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class Ids:
     offsets: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "octets", _read_only(self.octets))
-        object.__setattr__(self, "offsets", _read_only(self.offsets))
+        object.__setattr__(self, "octets", read_only(self.octets))
+        object.__setattr__(self, "offsets", read_only(self.offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -94,8 +94,10 @@ class Fingerprints(Generic[Group]):
     def add(self, groups: Sequence[Group], codes: NDArray[np.int32], ids: Ids) -> None:
         """Adds each id to groups[its code]; a code of SKIPPED leaves the id out."""
         assert len(codes) == len(ids)
-        blocks = np.array([self._block(group) for group in groups] + [SKIPPED], np.int32)
-        add_ids(ids.octets, ids.offsets, blocks[codes], self.bucket_bits, self._secrets, self._cells)
+        blocks = np.array([self._block(group) for group in groups], np.int32)
+        add_ids(
+            ids.octets, ids.offsets, read_only(codes), blocks, self.bucket_bits, self._secrets, self._cells
+        )
 
     def merge(self, others: Iterable[tuple[Group, Cells]], *, bucket_bits: int) -> None:
         """Adds cells that were made with the same seed elsewhere."""
@@ -114,12 +116,14 @@ class Fingerprints(Generic[Group]):
         """The cells of all these groups together."""
         total = np.zeros((1 << self.bucket_bits, WORDS), np.uint64)
         for group in groups:
-            total += self.cells(group)
+            if (block := self._blocks.get(group)) is not None:
+                total += self._cells[block]
         return total
 
     def count(self, group: Group) -> int:
         """How many ids the group was given."""
-        return int(self.cells(group)[:, COUNT].sum())
+        block = self._blocks.get(group)
+        return 0 if block is None else int(self._cells[block, :, COUNT].sum())
 
     def items(self) -> Iterator[tuple[Group, Cells]]:
         """Every group with its cells."""
@@ -196,24 +200,20 @@ def select(
     flags = np.zeros((len(groups), 1 << bucket_bits), np.bool_)
     for block, group in enumerate(groups):
         flags[block, list(wanted.get(group, ()))] = True
+    blocks = np.where(flags.any(axis=1), np.arange(len(groups)), SKIPPED).astype(np.int32)
     marks = np.empty(len(codes), np.bool_)
-    mark_ids(ids.octets, ids.offsets, _read_only(codes), bucket_bits, _secrets(seed), flags, marks)
+    mark_ids(ids.octets, ids.offsets, read_only(codes), blocks, bucket_bits, _secrets(seed), flags, marks)
     return marks
-
-
-def _read_only(array: NDArray[Item]) -> NDArray[Item]:
-    """Arrow's buffers may be written to or not: one type, so that a kernel is compiled once."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _folded(cells: Cells, bucket_bits: int) -> Cells:
     """The same with fewer buckets: neighbours are added up."""
     blocks, buckets, words = cells.shape
     assert buckets >= 1 << bucket_bits
+    if buckets == 1 << bucket_bits:
+        return cells
     return cells.reshape(blocks, 1 << bucket_bits, buckets >> bucket_bits, words).sum(axis=2, dtype=np.uint64)
 
 
 def _secrets(seed: int) -> NDArray[np.uint64]:
-    return np.stack([make_secret(seed * 3 + number) for number in range(3)])
+    return np.stack([make_secret(seed * 2 + number) for number in range(2)])

@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
 from holdfast.records.fingerprints import Fingerprints, Ids, select
+from holdfast.records.grouping import number_groups, start_windows
 from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
 from holdfast.records.kernel.encoding import DELTA_BYTES_MAX, RowColumns, Slices, encode_rows, measure_rows
 from holdfast.records.kernel.fields import scan_headers
@@ -60,6 +61,7 @@ def _warm_fingerprints() -> None:
     fingerprints.add(["group"], codes, ids)
     fingerprints.peel(fingerprints.cells("group"))
     select(["group"], codes, ids, wanted={"group": [0]}, bucket_bits=0, seed=0)
+    number_groups(codes, np.zeros(1, np.int8), start_windows(np.zeros(1, np.int64), 1), make_secret(0))
 
 
 def main() -> None:

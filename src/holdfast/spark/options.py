@@ -38,7 +38,7 @@ KNOWN: Final = (
     "maxRecordsPerPartition",
     *STORE_OPTIONS,
 )
-STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "group")
+STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "group", "ranges")
 _STREAM_ONLY: Final = {name.lower() for name in STREAM_ONLY}
 
 
@@ -73,6 +73,8 @@ class ReadOptions:
     trigger_offsets_max: int | None = None
     trigger_bytes_max: int | None = None
     group: str | None = None
+    ranges: bool = False
+    """Rows name offsets of a partition, for tasks that read by themselves, in place of records."""
 
     @property
     def agent_only(self) -> str | None:
@@ -105,7 +107,16 @@ def parse_stream_options(options: Mapping[str, str]) -> ReadOptions:
         trigger_offsets_max=_count(given.get("maxOffsetsPerTrigger"), "maxOffsetsPerTrigger"),
         trigger_bytes_max=_count(given.get("maxBytesPerTrigger"), "maxBytesPerTrigger"),
         group=given.get("group"),
+        ranges=gives_ranges(options),
     )
+
+
+def gives_ranges(options: Mapping[str, str]) -> bool:
+    """Whether a stream gives ranges of offsets."""
+    found = {name.lower(): value.strip().lower() for name, value in options.items()}.get("ranges", "false")
+    if found not in {"true", "false"}:
+        raise UsageError(f"option ranges: {found!r} is neither true nor false")
+    return found == "true"
 
 
 def schema_columns(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -32,6 +32,16 @@ SCHEMA: Final = StructType(
     ]
 )
 
+RANGES: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("start", LongType()),
+        StructField("end", LongType()),
+    ]
+)
+"""Of a stream with option `ranges`."""
+
 COLUMNS: Final[tuple[str, ...]] = tuple(SCHEMA.fieldNames())
 
 

@@ -12,9 +12,15 @@ from holdfast.client.reader import OffsetRange
 from holdfast.errors import UsageError
 from holdfast.spark.columns import check_columns
 from holdfast.spark.held import find_reading
-from holdfast.spark.options import ReadOptions, parse_options, parse_stream_options, schema_columns
+from holdfast.spark.options import (
+    ReadOptions,
+    gives_ranges,
+    parse_options,
+    parse_stream_options,
+    schema_columns,
+)
 from holdfast.spark.plan import plan
-from holdfast.spark.schema import check_subset, select
+from holdfast.spark.schema import RANGES, check_subset, select
 from holdfast.spark.stored_plan import StoredRange, plan_stored
 from holdfast.spark.write_options import Delivery, WriteOptions, parse_write_options
 from holdfast.spark.writer import AloneStreamWriter, AloneWriter, ExactStreamWriter
@@ -43,7 +49,7 @@ class HoldfastDataSource(DataSource):
 
     def schema(self) -> StructType:
         """All columns, or those of the option `columns`."""
-        return select(schema_columns(self.options))
+        return RANGES if gives_ranges(self.options) else select(schema_columns(self.options))
 
     def reader(self, schema: StructType) -> "HoldfastReader":
         """Reads the columns of `schema`, so that `.schema(...)` may choose columns too."""
@@ -57,7 +63,8 @@ class HoldfastDataSource(DataSource):
         except ImportError as error:
             raise UsageError(f"streams of format holdfast need PySpark 4.2 or newer ({error})") from None
 
-        check_subset(schema)
+        if not gives_ranges(self.options):
+            check_subset(schema)
         return HoldfastStreamReader(parse_stream_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> AloneWriter:

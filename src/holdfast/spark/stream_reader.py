@@ -109,7 +109,9 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """The partition's records as large Arrow batches."""
+        """The partition's records as large Arrow batches, or what they are, in one row."""
+        if self._options.ranges:
+            return _name_range(partition)
         return HoldfastReader(self._options, self._schema).read(partition)
 
     def commit(self, end: StreamOffset) -> None:
@@ -168,6 +170,22 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if group is not None and done and done != self._committed:
             commit_group_offsets(self._cluster(), group, done)
             self._committed = done
+
+
+def _name_range(partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    import pyarrow as pa  # noqa: PLC0415  for tasks
+
+    # Anything else is PySpark's stand-in when there is nothing to read.
+    if isinstance(partition, RangePartition):
+        found = partition.offsets
+        yield pa.record_batch(
+            {
+                "topic": pa.array([found.topic], pa.string()),
+                "partition": pa.array([found.partition], pa.int32()),
+                "start": pa.array([found.start], pa.int64()),
+                "end": pa.array([found.end], pa.int64()),
+            }
+        )
 
 
 def _positions(offset: StreamOffset) -> Positions:

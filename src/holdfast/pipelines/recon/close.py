@@ -1,30 +1,29 @@
-"""A tenant's day reconciled: fingerprints of all of it, an exact look where they differ, a search for the rest.
+"""A tenant's day reconciled: its fingerprints, an exact look where they differ, a search for the rest.
 
 Fingerprints only say where to look. What they point at is counted id by id, as a DataFrame plan, however much it is.
 Before an id is called missing or an orphan it is looked for in everything that is retained: its other records may
 bear another day, by a clock that was wrong.
 """
 
-import os
-import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sql
 
-from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
-from holdfast.pipelines.config import WINDOW_MS, EndState, Mode, Pipeline
+from holdfast.pipelines.config import WINDOW_MS, EndState, Mode
+from holdfast.pipelines.recon.balance import unbalanced
 from holdfast.pipelines.recon.columns import SEPARATOR, split_identity
 from holdfast.pipelines.recon.day import Counts, Day, Evidence, PartitionView, Verdict, judge_day
+from holdfast.pipelines.recon.known import Desk as Desk  # noqa: PLC0414  it is told from here
+from holdfast.pipelines.recon.known import Known, know_day
 from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, Tally, judge, kinds_of
-from holdfast.pipelines.recon.looking import pieces_of_all, pieces_of_day, view_partitions
+from holdfast.pipelines.recon.looking import count_offsets, pieces_of_all, view_partitions
 from holdfast.pipelines.recon.reading import (
     INGESTED,
     LATE,
@@ -32,54 +31,27 @@ from holdfast.pipelines.recon.reading import (
     ROW_TYPES,
     STATES,
     UNREADABLE,
-    Piece,
     number_of,
     read_piece,
     stage_of,
     topics_of,
 )
-from holdfast.records.fingerprints import Fingerprints, differing
-from holdfast.spark.reconcile import Geometry, Group, among, drill, fingerprint, search
+from holdfast.records.fingerprints import Fingerprints
+from holdfast.spark.reconcile import Geometry, Group, among, drill, search
 
 NAMED_MAX: Final = 10_000
 """So many ids are named with coordinates; all are counted."""
-
-TASKS: Final = 2 * (os.cpu_count() or 1)
-
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What reconciliation works with."""
-
-    session: SparkSession
-    cluster: Cluster
-    pipeline: Pipeline
-    tasks: int = TASKS
-    """Pieces to cut the work into."""
-    on_progress: Progress = lambda _: None
-
-    @property
-    def law(self) -> Law:
-        """What the pipeline promises."""
-        return Law(delivered=frozenset(self.pipeline.topics))
 
 
 def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
     """Reads what there is of the day and judges it."""
     views = view_partitions(desk.cluster, desk.pipeline)
-    pieces = pieces_of_day(desk.cluster, desk.pipeline, views, day, tenant=tenant, tasks=desk.tasks)
-    desk.on_progress(f"fingerprints of {sum(_size(piece) for piece in pieces):,} offsets")
-    geometry = Geometry(seed=secrets.randbits(63))
-    made = fingerprint(desk.session, pieces, read_piece, geometry)
-    wanted = where_to_look(made, tenant, day, desk.law)
-    found = _count_noted(made, wanted)
+    known = know_day(desk, tenant, day, views)
+    wanted = where_to_look(known.cells, tenant, day, desk.law)
+    found = _count_noted(known.cells, wanted)
     findings: list[Finding] = []
     if wanted:
-        desk.on_progress(f"an exact look at {len({group.window for group in wanted})} windows")
-        looked = Geometry(seed=geometry.seed, bucket_bits=made.bucket_bits)
-        rows = drill(desk.session, pieces, read_piece, looked, wanted=wanted, schema=ROW_TYPES)
+        rows = _drill(desk, known, wanted)
         if found:
             findings += _noted(desk, rows)
         if any(group.stage < UNREADABLE for group in wanted):
@@ -91,7 +63,7 @@ def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -
         day=day,
         now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         partitions=tuple(views),
-        windows={window: counts_of(made, tenant, window) for window in day.windows},
+        windows={window: counts_of(known.cells, tenant, window) for window in day.windows},
         found=found,
         findings=tuple(findings),
         waiting=_waiting(desk, findings),
@@ -103,12 +75,7 @@ def where_to_look(made: Fingerprints[Group], tenant: str, day: Day, law: Law) ->
     """The buckets in which the law may be broken, for every stage; and all records that cannot be read."""
     wanted: dict[Group, tuple[int, ...]] = {}
     for window in day.windows:
-        audited = {state: Group(tenant, number_of(Stage.AUDIT, state), window) for state in EndState}
-        ended = made.sum(audited.values())
-        buckets = set(differing(made.cells(Group(tenant, INGESTED, window)) - ended).tolist())
-        for state in law.delivered:
-            delivered = made.cells(Group(tenant, number_of(Stage.DELIVERED, state), window))
-            buckets |= set(differing(made.cells(audited[state]) - delivered).tolist())
+        buckets = unbalanced(made, tenant, window, law)
         if buckets:
             wanted |= {Group(tenant, stage, window): tuple(sorted(buckets)) for stage in range(UNREADABLE)}
         for stage in NOTED:
@@ -138,6 +105,16 @@ def suspects(rows: DataFrame, law: Law) -> DataFrame:
         *(sql.count_if(sql.col("stage") == number).alias(_seen(number)) for number in _LAWFUL)
     )
     return tallies.where(~_conserved(law))
+
+
+def _drill(desk: Desk, known: Known, wanted: Mapping[Group, tuple[int, ...]]) -> DataFrame:
+    pieces = known.holding(wanted)
+    windows = len({group.window for group in wanted})
+    desk.on_progress(f"an exact look at {windows} windows in {count_offsets(pieces):,} offsets")
+    geometry = Geometry(seed=known.cells.seed, bucket_bits=known.cells.bucket_bits)
+    return drill(
+        desk.session, pieces, read_piece, geometry, wanted=wanted, schema=ROW_TYPES, tasks=desk.tasks
+    )
 
 
 def _count_noted(made: Fingerprints[Group], wanted: Iterable[Group]) -> "Counter[Kind]":
@@ -172,13 +149,15 @@ def life_of(desk: Desk, tenant: str, single: str) -> dict[bytes, list[Sighting]]
     """Every record that is retained of an id, by identity: different sources may have given it."""
     views = view_partitions(desk.cluster, desk.pipeline)
     pieces = pieces_of_all(desk.pipeline, views, window_ms=WINDOW_MS, tasks=desk.tasks)
-    desk.on_progress(f"{sum(_size(piece) for piece in pieces):,} offsets searched")
+    desk.on_progress(f"{count_offsets(pieces):,} offsets searched")
     alone, behind = single.encode(), (SEPARATOR + single).encode()
 
     def matches(column: pa.Array) -> pa.Array:
         return pc.or_(pc.equal(column, alone), pc.ends_with(column, behind))
 
-    return _lives(search(desk.session, pieces, read_piece, matches=matches, schema=ROW_TYPES), tenant)
+    return _lives(
+        search(desk.session, pieces, read_piece, matches=matches, schema=ROW_TYPES, tasks=desk.tasks), tenant
+    )
 
 
 def _name(desk: Desk, tenant: str, day: Day, views: list[PartitionView], named: list[bytes]) -> list[Finding]:
@@ -187,7 +166,7 @@ def _name(desk: Desk, tenant: str, day: Day, views: list[PartitionView], named: 
         return []
     desk.on_progress(f"{len(named):,} suspects looked for in all that is retained")
     pieces = pieces_of_all(desk.pipeline, views, window_ms=day.window_ms, tasks=desk.tasks)
-    found = search(desk.session, pieces, read_piece, matches=among(named), schema=ROW_TYPES)
+    found = search(desk.session, pieces, read_piece, matches=among(named), schema=ROW_TYPES, tasks=desk.tasks)
     lives = _lives(found, tenant)
     return [
         finding
@@ -272,10 +251,6 @@ def _sighting(row: Row, stage: Stage, state: EndState | None) -> Sighting:
         time_ms=row.time_ms,
         arrived_ms=row.arrived_ms,
     )
-
-
-def _size(piece: Piece) -> int:
-    return piece.offsets.end - piece.offsets.start
 
 
 def _seen(number: int) -> str:

@@ -1,9 +1,13 @@
 """What there is to read of a pipeline's topics: which offsets, how far they are decided, and what is gone already."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
+from pyspark.sql import SparkSession
+
 from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import EARLIEST, LATEST, NOT_FOUND, Isolation, list_offsets
 from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import describe_configs
@@ -11,13 +15,17 @@ from holdfast.errors import UnknownTopicOrPartition
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.recon.day import Day, PartitionView
 from holdfast.pipelines.recon.law import Stage
-from holdfast.pipelines.recon.reading import Piece, Scope, carried, topics_of
+from holdfast.pipelines.recon.reading import Piece, Scope, carried, read_piece, topics_of
 from holdfast.records.arrow import decode
 from holdfast.spark.plan import split
+from holdfast.spark.reconcile import Geometry, Scanned, fingerprint, fingerprint_here
 
 SKEW_MS: Final = 3_600_000
 """So far may the clock of a message be ahead of the log's: a day is read from so long before its beginning."""
 FIRST_BYTES: Final = 64 << 10
+PIECE_OFFSETS_MAX: Final = 250_000
+HERE_OFFSETS_MAX: Final = 200_000
+"""So much, or less, is read in this process: starting tasks takes longer."""
 
 
 def view_partitions(cluster: Cluster, pipeline: Pipeline) -> list[PartitionView]:
@@ -27,60 +35,85 @@ def view_partitions(cluster: Cluster, pipeline: Pipeline) -> list[PartitionView]
     ]
 
 
+def day_starts(cluster: Cluster, views: list[PartitionView], day: Day) -> dict[TopicPartition, int]:
+    """From where on each partition may hold messages of the day."""
+    starts: dict[TopicPartition, int] = {}
+    for topic in {view.topic for view in views}:
+        own = {view.partition: view for view in views if view.topic == topic}
+        times = dict.fromkeys(own, max(0, day.start_ms - SKEW_MS))
+        for partition, start in list_offsets(cluster, topic, times).items():
+            # Records before the first that is new enough are all older; without one there is nothing to read.
+            view = own[partition]
+            found = view.read_to if start == NOT_FOUND else max(start, view.start)
+            starts[TopicPartition(topic, partition)] = min(found, view.read_to)
+    return starts
+
+
 def pieces_of_day(
-    cluster: Cluster,
     pipeline: Pipeline,
     views: list[PartitionView],
     day: Day,
+    starts: Mapping[TopicPartition, int],
     *,
     tenant: str | None,
     tasks: int,
 ) -> list[Piece]:
-    """Everything in which the day's messages may stand, cut into near-equal pieces."""
-    starts = {
-        topic: list_offsets(
-            cluster,
-            topic,
-            {view.partition: max(0, day.start_ms - SKEW_MS) for view in views if view.topic == topic},
-        )
-        for topic in {view.topic for view in views}
-    }
-    scope = Scope(
-        window_ms=day.window_ms,
-        tenant=tenant,
-        start_ms=day.start_ms,
-        end_ms=day.end_ms,
-        seal_ms=day.seal_ms,
-    )
-    return _pieces(pipeline, views, scope, tasks, starts)
+    """What of the day lies from these offsets on, cut into near-equal pieces."""
+    ranges = [
+        OffsetRange(topic=view.topic, partition=view.partition, start=starts[_place(view)], end=view.read_to)
+        for view in views
+    ]
+    return make_pieces(pipeline, cut(ranges, tasks), scope_of(day, tenant))
+
+
+def pieces_of_spans(
+    pipeline: Pipeline,
+    views: list[PartitionView],
+    day: Day,
+    spans: Iterable[tuple[TopicPartition, tuple[int, int]]],
+    *,
+    tenant: str | None,
+    tasks: int,
+) -> list[Piece]:
+    """What lies in any of the spans, each offset once, and is still there."""
+    first = {_place(view): view.start for view in views}
+    ranges: list[OffsetRange] = []
+    for place, (begin, end) in sorted(spans):
+        start = max(begin, first.get(place, end))
+        last = ranges[-1] if ranges else None
+        if last is not None and (last.topic, last.partition) == place and start <= last.end:
+            ranges[-1] = replace(last, end=max(last.end, end))
+        elif start < end:
+            ranges.append(OffsetRange(topic=place.topic, partition=place.partition, start=start, end=end))
+    return make_pieces(pipeline, cut(ranges, tasks), scope_of(day, tenant))
 
 
 def pieces_of_all(
     pipeline: Pipeline, views: list[PartitionView], *, window_ms: int, tasks: int
 ) -> list[Piece]:
     """Everything that is retained, of whichever tenant and day."""
-    return _pieces(pipeline, views, Scope(window_ms=window_ms), tasks, {})
+    ranges = [
+        OffsetRange(topic=view.topic, partition=view.partition, start=view.start, end=view.read_to)
+        for view in views
+    ]
+    return make_pieces(pipeline, cut(ranges, tasks), Scope(window_ms=window_ms))
 
 
-def _pieces(
-    pipeline: Pipeline,
-    views: list[PartitionView],
-    scope: Scope,
-    tasks: int,
-    starts: dict[str, dict[int, int]],
-) -> list[Piece]:
-    topics = topics_of(pipeline)
-    ranges = []
-    for view in views:
-        # Records before the first that is new enough are all older; without one there is nothing to read.
-        start = starts.get(view.topic, {}).get(view.partition, view.start)
-        start = view.read_to if start == NOT_FOUND else max(start, view.start)
-        ranges.append(
-            OffsetRange(
-                topic=view.topic, partition=view.partition, start=min(start, view.read_to), end=view.read_to
-            )
-        )
-    written = carried(pipeline.identity)
+def sum_up(session: SparkSession, pieces: list[Piece], geometry: Geometry, *, tasks: int) -> Scanned[Piece]:
+    """The fingerprints of all pieces, by tasks if it is worth while."""
+    if count_offsets(pieces) <= HERE_OFFSETS_MAX:
+        return fingerprint_here(pieces, read_piece, geometry)
+    return fingerprint(session, pieces, read_piece, geometry, tasks=tasks)
+
+
+def count_offsets(pieces: Iterable[Piece]) -> int:
+    """In all of them."""
+    return sum(piece.offsets.end - piece.offsets.start for piece in pieces)
+
+
+def make_pieces(pipeline: Pipeline, ranges: Iterable[OffsetRange], scope: Scope) -> list[Piece]:
+    """The ranges, with all that a task has to know to read them."""
+    topics, written = topics_of(pipeline), carried(pipeline.identity)
     return [
         Piece(
             bootstrap=str(pipeline.bootstrap),
@@ -90,8 +123,28 @@ def _pieces(
             identity=pipeline.identity if topics[found.topic][0] is Stage.INGEST else written,
             scope=scope,
         )
-        for found in split(ranges, partitions_min=tasks, records_max=None)
+        for found in ranges
     ]
+
+
+def scope_of(day: Day, tenant: str | None) -> Scope:
+    """A tenant's messages of a day."""
+    return Scope(
+        window_ms=day.window_ms,
+        tenant=tenant,
+        start_ms=day.start_ms,
+        end_ms=day.end_ms,
+        lateness_ms=day.lateness_ms,
+    )
+
+
+def cut(ranges: Iterable[OffsetRange], tasks: int) -> list[OffsetRange]:
+    """Small enough that a second look need not read much for little, and one for each task at least."""
+    return split(ranges, partitions_min=tasks, records_max=PIECE_OFFSETS_MAX)
+
+
+def _place(view: PartitionView) -> TopicPartition:
+    return TopicPartition(view.topic, view.partition)
 
 
 def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import Isolation
 from holdfast.client.reader import OffsetRange, read_range
-from holdfast.pipelines.config import EndState, Pipeline
+from holdfast.pipelines.config import DAY_MS, EndState, Pipeline
 from holdfast.pipelines.frames import ORIGIN_HEADER, STATE_HEADER
 from holdfast.pipelines.identity import Identity, Location, Part
 from holdfast.pipelines.recon.columns import (
@@ -29,6 +29,7 @@ from holdfast.pipelines.recon.columns import (
 from holdfast.pipelines.recon.law import Stage
 from holdfast.pipelines.tally import UNKNOWN_TENANT
 from holdfast.records.arrow import decode
+from holdfast.records.grouping import start_windows
 from holdfast.spark.rows import ahead, gather
 
 STATES: Final = tuple(EndState)
@@ -68,8 +69,8 @@ class Scope:
     tenant: str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
-    seal_ms: int | None = None
-    """What arrives from then on is late."""
+    lateness_ms: int | None = None
+    """What arrives so long after the midnight that ends its day is late; None where nobody asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,16 @@ def stage_of(number: int) -> tuple[Stage, EndState | None]:
         return Stage.INGEST, None
     delivered, state = divmod(number - 1, len(STATES))
     return Stage.DELIVERED if delivered else Stage.AUDIT, STATES[state]
+
+
+def name_of(number: int) -> str:
+    """A stage's number as a word, for what is written down."""
+    return _NAMES[number]
+
+
+def number_named(name: str) -> int:
+    """And back; ValueError for none of these words."""
+    return _NAMES.index(name)
 
 
 def topics_of(pipeline: Pipeline) -> dict[str, tuple[Stage, EndState | None]]:
@@ -143,12 +154,11 @@ def to_rows(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
         batch, times, tenants = batch.filter(keep), times.filter(keep), tenants.filter(keep)
     named, nameless = identities(batch, piece.identity, lambda rows: _origins(batch, rows, piece))
     count = batch.num_rows
-    time_ms = np.asarray(times)
     return pa.RecordBatch.from_arrays(
         [
             tenants,
             _stages(batch, piece),
-            pa.array(time_ms - time_ms % piece.scope.window_ms),
+            pa.array(start_windows(np.asarray(times), piece.scope.window_ms)),
             named,
             nameless,
             times,
@@ -164,8 +174,10 @@ def to_rows(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
 def noted(rows: pa.RecordBatch, scope: Scope) -> Iterator[pa.RecordBatch]:
     """The rows that are to be named whatever becomes of them, once more."""
     yield from _again(rows, rows["nameless"], NAMELESS)
-    if scope.seal_ms is not None:
-        yield from _again(rows, pc.greater_equal(rows["arrived_ms"], scope.seal_ms), LATE)
+    if scope.lateness_ms is not None:
+        days = start_windows(np.asarray(rows["time_ms"]), DAY_MS)
+        late = np.asarray(rows["arrived_ms"]) - days >= DAY_MS + scope.lateness_ms
+        yield from _again(rows, pa.array(late), LATE)
 
 
 def _again(rows: pa.RecordBatch, mask: pa.Array, stage: int) -> Iterator[pa.RecordBatch]:
@@ -214,3 +226,13 @@ def _origins(batch: pa.RecordBatch, rows: pa.Array, piece: Piece) -> Iterable[st
         origin if origin is not None else f"{where}{offset}"
         for origin, offset in zip(said.to_pylist(), offsets.to_pylist(), strict=True)
     ]
+
+
+_NAMES: Final = (
+    "ingest",
+    *(f"audit.{state.value}" for state in STATES),
+    *(f"delivered.{state.value}" for state in STATES),
+    "unreadable",
+    "nameless",
+    "late",
+)

@@ -15,6 +15,7 @@ from holdfast.pipelines.state import PartFiles
 from holdfast.pipelines.status import parts_of
 from holdfast.pipelines.watch.books import Books
 from holdfast.pipelines.watch.canaries import Canaries
+from holdfast.pipelines.watch.fingerprints import KeptBooks
 from holdfast.pipelines.watch.world import Forwarding, OpenTransaction, World
 from holdfast.records.build import read_records
 
@@ -53,7 +54,7 @@ class Observer:
             else None
         )
         tally = pipeline.tally if pipeline.mode is Mode.TRANSACTION else None
-        self._books = Books(cluster, tally.topic) if tally is not None else None
+        self._books = KeptBooks(cluster, pipeline) if tally is None else Books(cluster, tally.topic)
 
     def look(self, now_ms: int) -> World:
         """What is there now; raises what the cluster refuses, or that it cannot be reached."""
@@ -63,7 +64,7 @@ class Observer:
             for group, topic in watched(self._pipeline)
             for each in self._forwardings(group, topic, now_ms)
         ]
-        mismatches, spendings = self._books.look(now_ms) if self._books is not None else ((), ())
+        mismatches, spendings = self._books.look(now_ms)
         return World(
             now_ms=now_ms,
             forwardings=tuple(forwardings),

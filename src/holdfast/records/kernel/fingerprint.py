@@ -1,10 +1,10 @@
 """Sets of ids summed up, so that two of them can be compared, and those of their difference found again.
 
 A cell has four words: how many ids it was given, the sums of their two lanes, and the sum of their checks, all modulo
-2⁶⁴. An id of up to 16 bytes is its own lanes; a longer one is hashed into them. Sums know no order and can be added
-and subtracted: where two cells differ by one id, the difference is that id. The check is a keyed hash of the lanes
-and the length: without the key nobody can choose ids that cancel each other out. It also picks the cell, by its upper
-bits, so that two neighbouring cells add up to the cell of a shorter prefix.
+2⁶⁴. An id of up to 16 bytes is its own lanes; of a longer one they are a keyed hash and its last 8 bytes. Sums know no
+order and can be added and subtracted: where two cells differ by one id, the difference is that id. The check is a
+keyed hash of the lanes and the length: without the key nobody can choose ids that cancel each other out. It also picks
+the cell, by its upper bits, so that two neighbouring cells add up to the cell of a shorter prefix.
 """
 
 from typing import Any, Final
@@ -34,15 +34,16 @@ _U = np.uint64
 def add_ids(
     octets: Octets,
     offsets: NDArray[np.int32],
+    codes: NDArray[np.int32],
     blocks: NDArray[np.int32],
     bucket_bits: int,
     secrets: NDArray[np.uint64],
     cells: Cells,
 ) -> None:
-    """Adds each row's id to the cell of its block; `secrets` are three of `make_secret`, one below the other."""
-    for row in range(len(blocks)):
-        block = blocks[row]
-        if block >= 0:
+    """Adds each row's id to the cell of blocks[its code]; `secrets` are two of `make_secret`, one below the other."""
+    for row in range(len(codes)):
+        if codes[row] >= 0:
+            block = blocks[codes[row]]
             start, length = offsets[row], offsets[row + 1] - offsets[row]
             low, high = _lanes(octets, start, length, secrets)
             check = hash_words(low, high, min(length, LONG), secrets[0])
@@ -57,16 +58,17 @@ def add_ids(
 def mark_ids(
     octets: Octets,
     offsets: NDArray[np.int32],
+    codes: NDArray[np.int32],
     blocks: NDArray[np.int32],
     bucket_bits: int,
     secrets: NDArray[np.uint64],
     wanted: NDArray[np.bool_],
     marks: NDArray[np.bool_],
 ) -> None:
-    """Marks the rows whose cell is wanted; `wanted` has a flag by block and bucket."""
-    for row in range(len(blocks)):
-        block = blocks[row]
+    """Marks the rows whose cell is wanted; `wanted` has a flag by block and bucket. Block SKIPPED wants nothing."""
+    for row in range(len(codes)):
         marks[row] = False
+        block = blocks[codes[row]] if codes[row] >= 0 else SKIPPED
         if block >= 0:
             start, length = offsets[row], offsets[row + 1] - offsets[row]
             low, high = _lanes(octets, start, length, secrets)
@@ -85,7 +87,7 @@ def _lanes(octets: Octets, start: Any, length: Any, secrets: NDArray[np.uint64])
     low = high = _U(0)
     if length > LANES_BYTES:
         low = hash_bytes(octets, start, length, secrets[1])
-        high = hash_bytes(octets, start, length, secrets[2])
+        high = load_word(octets, start + length - 8)
     elif length > 8:
         low = load_word(octets, start)
         high = load_word(octets, start + length - 8) >> _U(8 * (LANES_BYTES - length))

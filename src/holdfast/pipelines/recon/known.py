@@ -1,0 +1,105 @@
+"""What is known of a tenant's day without an exact look: kept fingerprints, and what they do not cover read now.
+
+Where nothing was kept, or in a way that does not fit the day, all of it is read now. Both ways come to the same cells,
+and to the same pieces to look at exactly.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition
+from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.recon.day import Day, PartitionView
+from holdfast.pipelines.recon.kept import Coverage, Kept, Sums, read_kept
+from holdfast.pipelines.recon.law import Law
+from holdfast.pipelines.recon.looking import count_offsets, day_starts, pieces_of_day, pieces_of_spans, sum_up
+from holdfast.pipelines.recon.reading import Piece
+from holdfast.records.fingerprints import Fingerprints
+from holdfast.spark.reconcile import Geometry, Group, Scanned
+
+TASKS: Final = 2 * (os.cpu_count() or 1)
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What reconciliation works with."""
+
+    session: SparkSession
+    cluster: Cluster
+    pipeline: Pipeline
+    tasks: int = TASKS
+    """Among which work is shared."""
+    on_progress: Progress = lambda _: None
+
+    @property
+    def law(self) -> Law:
+        """What the pipeline promises."""
+        return Law(delivered=frozenset(self.pipeline.topics))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Fingerprints of a tenant's day, and where their records lie."""
+
+    cells: Fingerprints[Group]
+    holding: Callable[[Iterable[Group]], list[Piece]]
+    """The pieces that hold all records of some groups, each record once."""
+
+
+def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView]) -> Known:
+    """The fingerprints of everything that is visible now."""
+    starts = day_starts(desk.cluster, views, day)
+    kept = read_kept(
+        desk.cluster,
+        desk.pipeline,
+        lambda group: group.tenant == tenant and day.start_ms <= group.window < day.end_ms,
+    )
+    if kept is not None and not fits(kept.coverage, day, views, starts):
+        kept = None
+    if kept is not None:
+        starts |= {place: end for place, (_, end) in kept.coverage.spans.items() if place in starts}
+    rest = pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks)
+    geometry = Geometry(seed=secrets.randbits(63))
+    if kept is not None:
+        geometry = Geometry(seed=kept.coverage.seed, bucket_bits=kept.coverage.bucket_bits)
+    desk.on_progress(f"fingerprints of {count_offsets(rest):,} offsets{' that are not kept' if kept else ''}")
+    scanned = sum_up(desk.session, rest, geometry, tasks=desk.tasks)
+    return _together(desk, tenant, day, views, scanned, kept)
+
+
+def fits(coverage: Coverage, day: Day, views: list[PartitionView], starts: dict[TopicPartition, int]) -> bool:
+    """Whether what is kept holds all of the day that lies before the end of its coverage."""
+    if (coverage.window_ms, coverage.lateness_ms) != (day.window_ms, day.lateness_ms):
+        return False
+    ends = {TopicPartition(view.topic, view.partition): view.read_to for view in views}
+    return coverage.since_ms <= day.start_ms and all(
+        # A topic that ends before its coverage is another one of the same name.
+        start <= starts[place] and end <= ends[place]
+        for place, (start, end) in coverage.spans.items()
+        if place in ends
+    )
+
+
+def _together(
+    desk: Desk, tenant: str, day: Day, views: list[PartitionView], scanned: Scanned[Piece], kept: Kept | None
+) -> Known:
+    sums: dict[Group, list[Sums]] = {}
+    for each in kept.sums if kept is not None else ():
+        scanned.cells.merge([(each.group, each.cells)], bucket_bits=len(each.cells).bit_length() - 1)
+        sums.setdefault(each.group, []).append(each)
+
+    def holding(groups: Iterable[Group]) -> list[Piece]:
+        wanted = list(groups)
+        spans = [span for group in wanted for each in sums.get(group, ()) for span in each.spans.items()]
+        before = pieces_of_spans(desk.pipeline, views, day, spans, tenant=tenant, tasks=desk.tasks)
+        return before + scanned.holding(wanted)
+
+    return Known(cells=scanned.cells, holding=holding)
