@@ -14,7 +14,7 @@ from holdfast.client.topics import describe_configs
 from holdfast.pipelines.recon.close import Desk
 from holdfast.pipelines.recon.day import Day
 from holdfast.pipelines.recon.law import Stage
-from holdfast.pipelines.recon.looking import pieces_of_day, view_partitions
+from holdfast.pipelines.recon.looking import day_starts, pieces_of_day, view_partitions
 from holdfast.pipelines.recon.reading import INGESTED, ROW_TYPES, UNREADABLE, read_piece
 from holdfast.spark.reconcile import search
 
@@ -59,9 +59,10 @@ class Flow:
 def flow_of_day(desk: Desk, tenant: str, day: Day) -> Flow:
     """Reads the day once more, ingest and audit alone."""
     views = view_partitions(desk.cluster, desk.pipeline)
+    starts = day_starts(desk.cluster, views, day)
     pieces = [
         piece
-        for piece in pieces_of_day(desk.cluster, desk.pipeline, views, day, tenant=tenant, tasks=desk.tasks)
+        for piece in pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks)
         if piece.stage is not Stage.DELIVERED
     ]
     ingested = sum(piece.offsets.end - piece.offsets.start for piece in pieces if piece.stage is Stage.INGEST)
