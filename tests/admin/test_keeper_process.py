@@ -1,18 +1,20 @@
 """How soon a keeper that ended badly is started again."""
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.admin.keeper_process import BACK_OFF_SECONDS_MAX, _Watch
+from holdfast.errors import StoreFailed
 
 INTERVAL = 2.0
 
 
-def pauses(monkeypatch: pytest.MonkeyPatch, keepers: list[tuple[int, int]]) -> list[float]:
-    """How long it waits before each look, with keepers that end with a code after so many publications."""
+def pauses(monkeypatch: pytest.MonkeyPatch, keepers: Sequence[tuple[int, int] | Exception]) -> list[float]:
+    """How long it waits before each look, with keepers that end with a code after so many publications, or fail."""
     activity = SimpleNamespace(published=0)
     waited: list[float] = []
 
@@ -25,7 +27,10 @@ def pauses(monkeypatch: pytest.MonkeyPatch, keepers: list[tuple[int, int]]) -> l
             raise asyncio.CancelledError
 
     async def run_keeper(self: _Watch) -> int:
-        code, published = keepers[len(waited) - 1]
+        keeper = keepers[len(waited) - 1]
+        if isinstance(keeper, Exception):
+            raise keeper
+        code, published = keeper
         activity.published += published
         return code
 
@@ -48,3 +53,13 @@ def test_one_that_gets_nowhere_is_started_less_and_less_often(monkeypatch: pytes
 def test_one_that_got_somewhere_before_it_ended_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kills that lie days apart, with upkeep between them, are no failures in a row."""
     assert pauses(monkeypatch, [(-9, 0), (-9, 3), (-9, 2), (-9, 0)]) == [2, 4, 2, 2, 4]
+
+
+def test_one_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look fails, and all that went before it counts as it did; the server's end is none of its business."""
+    failures = [
+        BlockingIOError("no more processes"),
+        ZeroDivisionError("a bug of ours"),
+        StoreFailed("a disk"),
+    ]
+    assert pauses(monkeypatch, [(1, 0), *failures, (0, 0)]) == [2, 4, 4, 4, 4, 2]

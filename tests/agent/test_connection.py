@@ -1,6 +1,7 @@
 """One connection: frames in pieces, answers in order, and bounds on all that waits."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -343,6 +344,21 @@ def test_stop_answers_what_has_arrived_and_reads_no_more(tmp_path: Path) -> None
             await client.close()
 
     asyncio.run(main())
+
+
+def test_a_client_that_resets_its_connection_as_the_agent_stops(tmp_path: Path) -> None:
+    """Nothing is left to say to it: the others are let go all the same, and the stop does not fail."""
+
+    async def scenario(agent: Agent, client: AsyncRawClient) -> None:
+        await client.call(requests.metadata("t"))
+        with socket.create_connection(("127.0.0.1", agent.port)) as leaving:
+            await until(lambda: len(agent.connections) == 2)
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # The reset is here already, and the event loop has not looked since.
+        await stop([agent])
+        assert await client.is_closed()
+
+    run(tmp_path, scenario)
 
 
 def test_a_fetch_whose_store_fails_to_read_can_be_repeated(tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ class _Watch:
                     failures = 0 if is_well else min(failures + 1, FAILURES_MAX)
             except HoldfastError as failure:
                 logger.error("cannot look for upkeep: %s", failure)
+            except Exception:
+                # A bug of ours in one look, or no room for one more process, must not end all later ones.
+                logger.exception("cannot look for upkeep")
 
     async def _run_keeper(self) -> int:
         settings = self._agent.settings
@@ -81,5 +84,6 @@ class _Watch:
         try:
             await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
         except TimeoutError:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await process.wait()

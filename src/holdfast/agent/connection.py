@@ -5,6 +5,7 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.agent.deferred import Deferred, Outcome
@@ -93,7 +94,9 @@ class Connection(asyncio.BufferedProtocol):
         answers that the client has not read yet.
         """
         if self._transport is not None and self.is_idle:
-            self._transport.write_eof()
+            # A client that has reset the connection since the event loop last looked needs no end of the stream.
+            with suppress(OSError):
+                self._transport.write_eof()
 
     def close(self) -> None:
         """Break off: what is on its way is sent, what waits is dropped."""
