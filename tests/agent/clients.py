@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import aiokafka
 import confluent_kafka
 import kafka
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 SECONDS_MAX = 20.0
 
@@ -176,6 +176,27 @@ CODECS = {
     "aiokafka": ("none", "gzip", "snappy", "lz4", "zstd"),
 }
 """What each client offers here: kafka-python finds no package for the others."""
+
+
+def eventually(ask: Callable[[], Any], expected: Any) -> None:
+    """Kafka's brokers learn of a change after its controller has answered."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while (found := ask()) != expected:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def create_topic(admin: Any, topic: str, partitions: int = 1, **config: str) -> None:
+    """A topic of one replica, known to the broker that was asked; configs have underscores for dots."""
+    named = {name.replace("_", "."): value for name, value in config.items()}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=named)])[topic].result(SECONDS_MAX)
+    eventually(lambda: partitions_of(admin, topic), partitions)
+
+
+def partitions_of(admin: Any, topic: str) -> int:
+    """How many partitions a topic has, by confluent-kafka's admin client; 0 if there is none."""
+    found = admin.list_topics(timeout=SECONDS_MAX).topics.get(topic)
+    return 0 if found is None else len(found.partitions)
 
 
 def delivered(error: Any, message: Any) -> int:

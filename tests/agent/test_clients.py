@@ -29,6 +29,7 @@ from tests.agent.clients import (
     Found,
     KafkaPython,
     consume,
+    create_topic,
     delivered,
 )
 from tests.process import Broker
@@ -72,11 +73,7 @@ def error_code(call: Callable[[], object]) -> int:
 
 def create(broker: Broker, name: str, partitions: int = 1, **configs: str) -> None:
     """A topic with configs, underscores for dots."""
-    new = NewTopic(
-        name, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()}
-    )
-    admin = Confluent(broker.bootstrap).admin()
-    admin.create_topics([new])[name].result(SECONDS_MAX)
+    create_topic(Confluent(broker.bootstrap).admin(), name, partitions, **configs)
 
 
 @pytest.mark.parametrize(

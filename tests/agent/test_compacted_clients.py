@@ -11,10 +11,9 @@ import aiokafka
 import pytest
 from aiokafka.errors import UnknownError
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import NewTopic
 from kafka import errors as kafka_errors
 
-from tests.agent.clients import CLIENTS, SECONDS_MAX, Confluent, Found, KafkaPython
+from tests.agent.clients import CLIENTS, SECONDS_MAX, Confluent, Found, KafkaPython, create_topic
 from tests.process import Broker
 
 T0 = 1_700_000_000_000
@@ -26,9 +25,7 @@ KEYS = (None, b"k", None, b"k")
 def topic(request: pytest.FixtureRequest, broker: Broker) -> str:
     """A compacted topic of the test's own."""
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    admin = Confluent(broker.bootstrap).admin()
-    new = NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})
-    admin.create_topics([new])[name].result(SECONDS_MAX)
+    create_topic(Confluent(broker.bootstrap).admin(), name, cleanup_policy="compact")
     return name
 
 

@@ -14,10 +14,11 @@ import confluent_kafka
 import kafka
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 
+from tests.agent.clients import create_topic
 from tests.agent.groups.members import (
     AiokafkaMember,
     ConfluentMember,
@@ -55,8 +56,7 @@ def admin(broker: Broker) -> Any:
 
 def create(bootstrap: str, topic: str) -> None:
     """A topic of six partitions."""
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    client.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(SECONDS_MAX)
+    create_topic(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}), topic, PARTITIONS)
 
 
 def produce(bootstrap: str, topic: str, first: int, last: int) -> None:

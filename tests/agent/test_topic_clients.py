@@ -4,7 +4,6 @@
 """
 
 import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +16,6 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewPartitions,
-    NewTopic,
     OffsetSpec,
     ResourceType,
 )
@@ -26,7 +24,15 @@ from kafka.admin import ConfigResource as KafkaPythonResource
 from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.admin import NewPartitions as KafkaPythonPartitions
 
-from tests.agent.clients import SECONDS_MAX, Confluent, Found, consume
+from tests.agent.clients import (
+    SECONDS_MAX,
+    Confluent,
+    Found,
+    consume,
+    create_topic,
+    eventually,
+    partitions_of,
+)
 from tests.process import Broker
 
 NOW_MS = int(time.time() * 1000)
@@ -49,25 +55,6 @@ def settled(futures: dict[Any, Any]) -> list[Any]:
     return [future.result(SECONDS_MAX) for future in futures.values()]
 
 
-def eventually(ask: Callable[[], Any], expected: Any) -> None:
-    """Kafka's brokers learn of a change after its controller has answered."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while (found := ask()) != expected:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-
-
-def create(admin: Any, topic: str, partitions: int = 1, **config: str) -> None:
-    named = {name.replace("_", "."): value for name, value in config.items()}
-    settled(admin.create_topics([NewTopic(topic, partitions, 1, config=named)]))
-    eventually(lambda: partitions_of(admin, topic), partitions)
-
-
-def partitions_of(admin: Any, topic: str) -> int:
-    found = admin.list_topics(timeout=SECONDS_MAX).topics.get(topic)
-    return 0 if found is None else len(found.partitions)
-
-
 def refused(future: Any) -> KafkaError:
     with pytest.raises(KafkaException) as refusal:
         future.result(SECONDS_MAX)
@@ -80,7 +67,7 @@ def test_confluent_deletes_and_makes_again(broker: Broker, admin: Any, topic: st
     """The new topic begins at 0 with a new id; the group that read the old one reads it from its start."""
     client = Confluent(broker.bootstrap)
     group = {"group.id": topic, "auto.offset.reset": "earliest"}
-    create(admin, topic)
+    create_topic(admin, topic)
     assert client.produce(topic, RECORDS) == [0, 1, 2, 3, 4]
     with closing(client.consumer(group)) as consumer:
         consumer.subscribe([topic])
@@ -90,7 +77,7 @@ def test_confluent_deletes_and_makes_again(broker: Broker, admin: Any, topic: st
     settled(admin.delete_topics([topic]))
     eventually(lambda: topic in admin.list_topics(timeout=SECONDS_MAX).topics, False)
     assert refused(admin.delete_topics([topic])[topic]).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    create(admin, topic)
+    create_topic(admin, topic)
     (new,) = settled(admin.describe_topics(confluent_kafka.TopicCollection([topic])))
     assert str(new.topic_id) != str(old.topic_id)
     assert client.produce(topic, RECORDS[:2]) == [0, 1]
@@ -102,7 +89,7 @@ def test_confluent_deletes_and_makes_again(broker: Broker, admin: Any, topic: st
 def test_confluent_adds_partitions(broker: Broker, admin: Any, topic: str) -> None:
     """They can be written to; a topic cannot shrink."""
     client = Confluent(broker.bootstrap)
-    create(admin, topic)
+    create_topic(admin, topic)
     client.produce(topic, RECORDS)
     settled(admin.create_partitions([NewPartitions(topic, 3)], validate_only=True))
     assert partitions_of(admin, topic) == 1
@@ -117,7 +104,7 @@ def test_confluent_adds_partitions(broker: Broker, admin: Any, topic: str) -> No
 def test_confluent_deletes_records(broker: Broker, admin: Any, topic: str) -> None:
     """The log begins later; a consumer that stood below moves on by its auto.offset.reset."""
     client = Confluent(broker.bootstrap)
-    create(admin, topic)
+    create_topic(admin, topic)
     client.produce(topic, RECORDS)
     place = confluent_kafka.TopicPartition(topic, 0, 3)
     (deleted,) = settled(admin.delete_records([place]))
@@ -134,7 +121,7 @@ def test_confluent_deletes_records(broker: Broker, admin: Any, topic: str) -> No
 def test_confluent_changes_configs(broker: Broker, admin: Any, topic: str) -> None:
     """One config is set and counts at once, another unset; the rest stays; what makes no sense is refused."""
     client = Confluent(broker.bootstrap)
-    create(admin, topic, retention_ms="77777", segment_ms="5000")
+    create_topic(admin, topic, retention_ms="77777", segment_ms="5000")
 
     def change(**changes: str | None) -> Any:
         entries = [
@@ -173,7 +160,7 @@ def test_confluent_describes_a_node(admin: Any) -> None:
 def test_kafka_python_changes_topics(broker: Broker, admin: Any, topic: str) -> None:
     """The same by kafka-python's admin client."""
     client = Confluent(broker.bootstrap)
-    create(admin, topic)
+    create_topic(admin, topic)
     client.produce(topic, RECORDS)
     place = kafka.TopicPartition(topic, 0)
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as other:

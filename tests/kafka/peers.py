@@ -76,6 +76,14 @@ class Peers:
             self._await(peer, wanted, lambda answer: not _codes(answer))
         return name
 
+    def init_producer(self, name: str) -> None:
+        """An idempotent producer on both, known by `name`; Kafka's broker has no ids to give at first."""
+        for peer in (self.holdfast, self.kafka):
+            init = raw.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1, version=1)
+            peer.producer_ids[name] = self._await(peer, init, lambda answer: not _codes(answer))[
+                "producer_id"
+            ]
+
     def await_group(self, group: str) -> None:
         """Return when both coordinators serve the group."""
         for peer in (self.holdfast, self.kafka):

@@ -10,7 +10,7 @@ from holdfast.records.batch import HEADER_BYTES, Codec, seal
 from holdfast.records.build import Record, build_batch
 from holdfast.records.codecs import compress
 from tests.agent import requests
-from tests.agent.raw import CreateTopicsRequest, DeleteRecordsRequest, InitProducerIdRequest, ProduceRequest
+from tests.agent.raw import CreateTopicsRequest, DeleteRecordsRequest, ProduceRequest
 from tests.kafka.peers import Peer, Peers
 from tests.kafka.test_produce import TOPIC_IDS_SINCE, produce
 from tests.kafka.test_topics import config, creation
@@ -149,9 +149,7 @@ SEQUENCES: dict[str, list[Step]] = {
 def test_sequences(peers: Peers, case: str) -> None:
     """What is refused for its keys leaves the producer's sequence as it was."""
     topic = peers.create("compacted.sequence." + case.replace(" ", "-"), cleanup_policy="compact")
-    for peer in (peers.holdfast, peers.kafka):
-        answer = peer.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1, version=1))
-        peer.producer_ids[topic] = answer["producer_id"]
+    peers.init_producer(topic)
 
     def ask(peer: Peer, first: int, record: Record) -> Any:
         records = build_batch(
@@ -166,9 +164,7 @@ def test_sequences(peers: Peers, case: str) -> None:
 def test_repeat_of_what_had_no_key_before(peers: Peers) -> None:
     """A topic that has become a compacted one keeps what it has, but takes it no second time."""
     topic = peers.create("compacted.later")
-    for peer in (peers.holdfast, peers.kafka):
-        answer = peer.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1, version=1))
-        peer.producer_ids[topic] = answer["producer_id"]
+    peers.init_producer(topic)
 
     def ask(peer: Peer) -> Any:
         producer_id = peer.producer_ids[topic]

@@ -148,9 +148,7 @@ SEQUENCES: dict[str, list[Step]] = {
 def test_sequences(peers: Peers, case: str) -> None:
     """An idempotent producer's batches are taken, recognized as repeats or refused alike, step by step."""
     topic = peers.create("sequence." + case.replace(" ", "-").replace(",", ""))
-    for peer in (peers.holdfast, peers.kafka):
-        answer = peer.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1, version=1))
-        peer.producer_ids[case] = answer["producer_id"]
+    peers.init_producer(case)
 
     def ask(peer: Peer, epoch: int, first: int, count: int) -> Any:
         producer_id = peer.producer_ids[case]
@@ -180,6 +178,7 @@ def test_two_partitions_are_judged_apart(peers: Peers) -> None:
 
 def test_init_producer_id(peers: Peers) -> None:
     """An idempotent producer gets an id and epoch 0, whatever id it names."""
+    peers.init_producer("first")
     for known in ((-1, -1), (5, 3), (5, -1), (-1, 3)):
         peers.agree_in_all_versions(
             InitProducerIdRequest,
