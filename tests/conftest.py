@@ -1,4 +1,4 @@
-"""What all tests share: kafka-python imported quietly, and the choice of the broker that clients talk to."""
+"""What all tests share: kafka-python imported quietly, fixed examples, the broker that clients talk to."""
 
 import signal
 import warnings
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.process import HoldfastProcess
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from holdfast.lab.kafka_broker import KafkaCluster
 
 assert kafka
+
+# The same examples in every run, and no verdict on how long one takes: that a machine is busy is no fault of the code.
+settings.register_profile(
+    "tests", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 # A shell that runs the tests in the background lets them ignore ^C, and with them every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -92,7 +92,7 @@ def test_no_limit() -> None:
     assert found == 0
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 20)), max_size=8),
     st.none() | st.integers(0, 20),

@@ -101,7 +101,7 @@ def test_offset_in_the_middle_of_a_batch_gets_the_whole_batch(full_log: Log, off
     assert bases(full_log.read(offset))[0] == offset - 1
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(0, 23), st.integers(0, BATCH_BYTES * (BATCHES + 1)), st.booleans())
 def test_limit_counts_whole_batches(full_log: Log, offset: int, bytes_max: int, at_least_one: bool) -> None:
     """No more batches than fit, or one if at least one is due: from any offset, with any limit.

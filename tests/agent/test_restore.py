@@ -75,7 +75,7 @@ def test_everything_comes_back(damage: str, seen: set[str], monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", lambda file: None)
     monkeypatch.setattr(os, "fdatasync", lambda file: None)
 
-    @settings(derandomize=True, max_examples=8, deadline=None)
+    @settings(max_examples=8)
     @given(
         frames=st.lists(
             st.tuples(st.lists(DRAFT, min_size=1, max_size=4), st.sampled_from([False, False, True])),

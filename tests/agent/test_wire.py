@@ -27,7 +27,6 @@ def written(write: Callable[[Writer], None], *, flexible: bool = True) -> bytes:
     return b"".join(writer.finish())
 
 
-@settings(derandomize=True)
 @given(texts, st.booleans())
 def test_strings_are_kafka_pythons(text: str | None, flexible: bool) -> None:
     """Both encodings, null and empty included."""
@@ -38,7 +37,6 @@ def test_strings_are_kafka_pythons(text: str | None, flexible: bool) -> None:
     assert not reader.rest()
 
 
-@settings(derandomize=True)
 @given(st.none() | st.binary(max_size=300), st.booleans())
 def test_blobs_are_kafka_pythons(data: bytes | None, flexible: bool) -> None:
     """Bytes come back as they were, without a copy."""
@@ -48,7 +46,6 @@ def test_blobs_are_kafka_pythons(data: bytes | None, flexible: bool) -> None:
     assert not reader.rest()
 
 
-@settings(derandomize=True)
 @given(st.lists(st.binary(max_size=50), max_size=5), st.booleans())
 def test_blob_of_chunks_is_one_blob(chunks: list[bytes], flexible: bool) -> None:
     """Chunks keep their order and whatever is written around them."""
@@ -63,7 +60,6 @@ def test_blob_of_chunks_is_one_blob(chunks: list[bytes], flexible: bool) -> None
     ) + (b"after")
 
 
-@settings(derandomize=True)
 @given(st.integers(0, 2**32 - 1))
 def test_varints_are_kafka_pythons(value: int) -> None:
     """All unsigned 32-bit values."""
@@ -72,7 +68,6 @@ def test_varints_are_kafka_pythons(value: int) -> None:
     assert read(encoded).varint() == value
 
 
-@settings(derandomize=True)
 @given(st.integers(-(2**7), 2**7 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_integers_are_big_endian_and_signed(small: int, short: int, large: int) -> None:
     """Every width at its limits."""
@@ -80,7 +75,6 @@ def test_integers_are_big_endian_and_signed(small: int, short: int, large: int) 
     assert (reader.int8(), reader.int16(), reader.int32(), reader.int64()) == (small, short, short, large)
 
 
-@settings(derandomize=True)
 @given(st.uuids())
 def test_topic_ids_are_kafka_pythons(topic_id: UUID) -> None:
     """Sixteen bytes as they are."""
@@ -124,7 +118,7 @@ def test_lengths_are_not_believed(data: bytes, flexible: bool, take: Callable[[R
         take(read(data, flexible=flexible))
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.binary(max_size=40),
     st.booleans(),

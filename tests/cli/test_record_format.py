@@ -14,7 +14,7 @@ fields = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encod
 headers = st.lists(st.tuples(st.text(max_size=5), fields), max_size=3).map(tuple)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(key=fields, value=fields, headers=headers, time=st.integers(0, 2**63 - 1), as_base64=st.booleans())
 def test_round_trip(
     key: bytes | None,
@@ -32,7 +32,6 @@ def test_round_trip(
     assert found.record == Record(key=key, value=value, headers=headers, timestamp_ms=time)
 
 
-@settings(derandomize=True)
 @given(key=fields, value=fields, headers=headers)
 def test_a_line_is_a_line(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]

@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import record_input
@@ -34,7 +34,6 @@ def topic(partitions: int) -> Topic:
     )
 
 
-@settings(derandomize=True)
 @given(st.lists(st.binary(min_size=1, max_size=6).map(lambda part: part.replace(b"\x00", b"\n"))))
 def test_lines_do_not_depend_on_chunks(chunks: list[bytes]) -> None:
     """However the input is cut, the lines are those of the whole, and a whole line never waits for the next."""

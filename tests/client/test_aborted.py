@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client.aborted import AbortedTransaction, without_aborted
@@ -66,7 +66,6 @@ steps = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["data", "commit",
 
 
 @given(steps)
-@settings(derandomize=True, deadline=None)
 def test_agrees_with_the_history(history: list[tuple[int, str]]) -> None:
     """For any interleaving of transactions exactly the batches of committed and open ones are seen."""
     log, seen, aborted = b"", set[int](), list[tuple[int, int]]()

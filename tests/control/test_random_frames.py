@@ -60,7 +60,7 @@ def test_both_planes_agree_on_everything() -> None:
     """After every step; and of each kind enough was accepted for that to mean something."""
     accepted: Counter[str] = Counter()
 
-    @settings(derandomize=True, max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.sampled_from(STEPS).flatmap(lambda step: step), min_size=20, max_size=30))
     def run(steps: list[Frame | Step]) -> None:
         with TemporaryDirectory() as folder:

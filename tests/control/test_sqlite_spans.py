@@ -80,7 +80,7 @@ class Query(NamedTuple):
 WIDTHS = st.sampled_from([1, 2, 7, 100, 255, 256, 257, 3000, 65_535, 65_536, 70_000, 1 << 24, 1 << 33])
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(WIDTHS, st.integers(-1, 30), st.integers(1, 60)), min_size=1, max_size=12),
     st.floats(0, 1),
@@ -114,7 +114,7 @@ def test_found_as_by_looking_at_every_extent(
                     assert last(newest) == (best.last if best else None)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(st.integers(0, 1 << 34), st.integers(0, 1 << 34), st.integers(0, 1 << 34))
 def test_cover(a: int, b: int, more: int) -> None:
     """Every offset once, in order, in few pieces, and never by a span that has no row."""

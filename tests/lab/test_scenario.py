@@ -179,7 +179,7 @@ lines = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" 
 )
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=lines | st.text(max_size=80), policy=st.sampled_from(["kafka", "coordinated"]))
 def test_any_text_is_run_or_refused(text: str, policy: str) -> None:
     """Whatever stands in a file, the answer is an account or a UsageError."""
@@ -199,7 +199,7 @@ SENTENCES = [
 ]
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(story=st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=25))
 @example(story=["kill 3", "kill 2", "kill 1", "return 3"])
 def test_any_story_is_told_to_its_end_or_refused(story: list[str]) -> None:

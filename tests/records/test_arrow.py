@@ -36,7 +36,7 @@ def plain(buffer: bytes) -> list[tuple[object, ...]]:
     ]
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(buffer=buffers())
 def test_decode_equals_the_plain_reader(buffer: bytes) -> None:
     """Every record in every codec, nulls told from empty, in a table that Arrow itself finds valid."""
@@ -47,7 +47,7 @@ def test_decode_equals_the_plain_reader(buffer: bytes) -> None:
 
 
 @pytest.mark.parametrize(("library", "codec"), oracles.WRITERS)
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(bare=oracles.records)
 def test_decode_what_others_build(library: str, codec: Codec, bare: list[Record]) -> None:
     """Batches of other libraries come out as they went in."""

@@ -42,7 +42,7 @@ producer_state = st.fixed_dictionaries(
 )
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(bare=oracles.records, codec=st.sampled_from(Codec), producer=producer_state)
 def test_header_fields_as_aiokafka_sees_them(
     bare: list[Record], codec: Codec, producer: dict[str, int]
@@ -111,7 +111,7 @@ def test_a_count_that_the_payload_cannot_hold() -> None:
         validate(patched(">i", 57, 2**31 - 1, batch=bytes(crowded)))
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(at=st.integers(0, len(BATCH) - 1), flip=st.integers(1, 255))
 def test_every_byte_under_the_crc_counts(at: int, flip: int) -> None:
     """Any changed byte is noticed, save those of base offset and leader epoch, which the broker fills in."""

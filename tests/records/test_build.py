@@ -11,7 +11,7 @@ from tests.records import oracles
 
 
 @pytest.mark.parametrize(("library", "codec"), oracles.READERS)
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(start=oracles.base_offset, bare=oracles.records)
 def test_others_read_what_we_build(library: str, codec: Codec, start: int, bare: list[Record]) -> None:
     """Every field of every record survives the way from our builder to another library's reader."""
@@ -20,7 +20,7 @@ def test_others_read_what_we_build(library: str, codec: Codec, start: int, bare:
 
 
 @pytest.mark.parametrize(("library", "codec"), oracles.WRITERS)
-@settings(derandomize=True, max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(bare=oracles.records)
 def test_we_read_what_others_build(library: str, codec: Codec, bare: list[Record]) -> None:
     """Every field of every record survives the way from another library's builder to our reader."""
@@ -28,7 +28,7 @@ def test_we_read_what_others_build(library: str, codec: Codec, bare: list[Record
     assert list(read_records(validate(batch))) == oracles.numbered(bare, 0)
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(gapped=oracles.gapped_records())
 def test_gaps_keep_their_offsets(gapped: tuple[int, list[Record]]) -> None:
     """Records with offsets of their own keep them, for us and for aiokafka."""

@@ -30,13 +30,13 @@ def difference(left: list[bytes], right: list[bytes], *, bucket_bits: int = 4) -
     ).cells("all")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(left=st.lists(single_ids, max_size=12), right=st.lists(single_ids, max_size=12))
 def test_cells_are_equal_exactly_if_the_ids_are(left: list[bytes], right: list[bytes]) -> None:
     assert bool(len(differing(difference(left, right)))) == (Counter(left) != Counter(right))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ids=st.lists(single_ids, max_size=12), rearranged=st.randoms(use_true_random=False))
 def test_order_does_not_matter(ids: list[bytes], rearranged: random.Random) -> None:
     others = list(ids)
@@ -44,7 +44,7 @@ def test_order_does_not_matter(ids: list[bytes], rearranged: random.Random) -> N
     assert not len(differing(difference(ids, others)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(common=st.lists(single_ids, max_size=12), odd=single_ids)
 def test_the_one_id_that_differs_is_peeled(common: list[bytes], odd: bytes) -> None:
     peeler = fingerprint([])

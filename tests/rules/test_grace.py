@@ -35,7 +35,7 @@ def test_truncation_clips_the_history() -> None:
 covers = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), max_size=200)
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(covers, st.integers(0, 10_000))
 def test_shortened_history_never_cuts_a_grace(steps: list[tuple[int, int]], retention_ms: int) -> None:
     """Against the full record, bounding and pruning may prolong a grace but never shorten one."""

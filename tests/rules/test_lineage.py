@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.rules.lineage import Lineage, LineageHistory
@@ -39,7 +39,6 @@ def offsets(pieces: list[OffsetRange] | tuple[OffsetRange, ...]) -> set[int]:
     return {offset for piece in pieces for offset in range(piece.start, piece.end)}
 
 
-@settings(derandomize=True)
 @given(ranges, st.integers(0, 20))
 def test_clean_prefix_is_the_first_gap(pieces: list[OffsetRange], log_start: int) -> None:
     """W9: offsets, not segments: all from the log start to the prefix is clean, the next offset is not."""
@@ -50,7 +49,6 @@ def test_clean_prefix_is_the_first_gap(pieces: list[OffsetRange], log_start: int
     assert prefix >= log_start
 
 
-@settings(derandomize=True)
 @given(ranges, st.integers(0, 45))
 def test_merging_and_clipping_keep_the_offsets(pieces: list[OffsetRange], at: int) -> None:
     """Merged ranges hold the same offsets, in order and apart; clipped ones exactly those below."""

@@ -97,7 +97,7 @@ def test_sequences_wrap_at_two_to_the_31() -> None:
     assert check_batch(state, epoch=0, first_sequence=0, last_sequence=0) is None
 
 
-@settings(derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(
     start=st.integers(0, SEQUENCE_LAST),
     counts=st.lists(st.integers(1, 2**20), min_size=1, max_size=12),

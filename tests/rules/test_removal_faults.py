@@ -300,4 +300,4 @@ class Protocol(RuleBasedStateMachine):
 
 
 TestProtocol = Protocol.TestCase
-TestProtocol.settings = settings(derandomize=True, max_examples=300, stateful_step_count=60, deadline=None)
+TestProtocol.settings = settings(max_examples=300, stateful_step_count=60)

@@ -178,7 +178,7 @@ def shown(entries: list[Entry], instances: Instances, end: int) -> dict[str, str
     return {key: entry.value for key, entry in table(read).items()}
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(max_examples=300)
 @given(
     plan=writes, end=st.integers(0, 48), tombstones_end=st.integers(0, 48), outcomes_end=st.integers(0, 48)
 )

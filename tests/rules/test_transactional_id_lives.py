@@ -120,7 +120,7 @@ STEP = st.one_of(
 EPOCH = st.sampled_from([0, EPOCH_LAST - 4, EPOCH_LAST - 2, EPOCH_LAST - 1])
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(EPOCH, st.lists(STEP, min_size=5, max_size=30))
 @example(EPOCH_LAST - 1, [Step("fence", ()), Step("initialise", (0,))])
 def test_whatever_is_asked(epoch: int, steps: list[Step]) -> None:

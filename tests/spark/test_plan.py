@@ -1,7 +1,7 @@
 """How ranges of offsets are resolved and shared out."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client.reader import OffsetRange
@@ -24,7 +24,6 @@ limit = st.none() | st.integers(1, 50)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 200)), max_size=6), limit, limit)
-@settings(derandomize=True, deadline=None)
 def test_pieces_cover_every_offset_once(
     offsets: list[tuple[int, int]], partitions_min: int | None, records_max: int | None
 ) -> None:

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptFrame
@@ -81,7 +81,6 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
 )
 
 
-@settings(derandomize=True)
 @given(st.lists(CHANGES, max_size=5))
 def test_changes_are_read_back(changes: list[Change]) -> None:
     """Encode and decode are inverse."""

@@ -1,7 +1,7 @@
 """Footers that speak of groups: members and assignments survive as they were."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptFrame
@@ -44,7 +44,6 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
 )
 
 
-@settings(derandomize=True)
 @given(st.lists(CHANGES, max_size=3))
 def test_changes_of_groups_are_read_back(changes: list[Change]) -> None:
     """Encode and decode are inverse, bytes that are no text included."""

@@ -1,7 +1,7 @@
 """The journal's bytes: what was written is read back, anything else is refused with its position."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptFrame, FormatTooNew
@@ -15,7 +15,6 @@ def _frame(number: int, body: bytes, footer: bytes) -> bytes:
     return journal.frame_head(number, len(body), len(footer)) + body + journal.frame_tail(footer)
 
 
-@settings(derandomize=True)
 @given(number=st.integers(0, 2**63), body=st.binary(max_size=200), footer=st.binary(max_size=200))
 def test_a_frame_is_read_back(number: int, body: bytes, footer: bytes) -> None:
     """Number, place of the body and footer survive, wherever the frame lies."""
@@ -26,7 +25,6 @@ def test_a_frame_is_read_back(number: int, body: bytes, footer: bytes) -> None:
     assert data[frame.end :] == b"after"
 
 
-@settings(derandomize=True)
 @given(st.data())
 def test_a_changed_byte_outside_of_the_body_is_noticed(data: st.DataObject) -> None:
     """Header, footer and trailer are covered by CRCs and magics; the body is the batches' own business."""
@@ -37,7 +35,6 @@ def test_a_changed_byte_outside_of_the_body_is_noticed(data: st.DataObject) -> N
         journal.read_frame(frame, 0)
 
 
-@settings(derandomize=True)
 @given(st.integers(0, 60))
 def test_a_cut_frame_is_noticed(length: int) -> None:
     """Every proper prefix is refused."""

@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import StoreFailed
@@ -34,7 +34,6 @@ def _write(writer: SegmentWriter, pieces: list[bytes]) -> None:
     writer.finish()
 
 
-@settings(derandomize=True)
 @given(
     topic_id=st.uuids(),
     partition=st.integers(0, 2**31 - 1),

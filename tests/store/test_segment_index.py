@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptBatch, CorruptIndex, FormatTooNew, StoreFailed
@@ -63,7 +63,6 @@ def test_every_offset_and_time_is_found(tmp_path: Path, seed: int) -> None:
         assert found == _first_position(segment, 0, timestamp=timestamp), f"time {timestamp}"
 
 
-@settings(derandomize=True)
 @given(st.lists(st.tuples(INT64, INT64, INT64), max_size=40), st.integers(0, 2**63))
 def test_an_index_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[int, int, int]], length_bytes: int

@@ -191,7 +191,5 @@ class RandomGroup(RuleBasedStateMachine):
         return {member.member_id for member in self.driver.group.describe().members}
 
 
-RandomGroup.TestCase.settings = settings(
-    derandomize=True, max_examples=300, stateful_step_count=50, deadline=None
-)
+RandomGroup.TestCase.settings = settings(max_examples=300, stateful_step_count=50)
 TestRandomGroup = RandomGroup.TestCase

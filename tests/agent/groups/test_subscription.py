@@ -1,7 +1,7 @@
 """The topics of a consumer's subscription, read from bytes that clients make."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
@@ -22,7 +22,6 @@ def test_topics_are_read() -> None:
     assert subscribed_topics(subscription("a", "b.c", user_data=b"x")) == frozenset({"a", "b.c"})
 
 
-@settings(derandomize=True)
 @given(st.binary(max_size=40))
 def test_anything_else_is_not_understood(data: bytes) -> None:
     """Never an exception: other kinds of members put there what they like."""
@@ -30,7 +29,6 @@ def test_anything_else_is_not_understood(data: bytes) -> None:
     assert topics is None or len(data) >= 6
 
 
-@settings(derandomize=True)
 @given(st.integers(0, 12))
 def test_cut_off_bytes_are_not_half_understood(length: int) -> None:
     """Better to know nothing than to miss a topic."""

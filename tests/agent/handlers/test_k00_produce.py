@@ -109,7 +109,7 @@ written = st.builds(
 failed = st.builds(StorageUnavailable, st.text(st.characters(codec="utf-8"), max_size=40))
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(VERSIONS, st.dictionaries(st.integers(0, 99), written | failed, min_size=1, max_size=6))
 def test_every_partition_has_its_own_answer(
     version: int, answers: dict[int, Stored | StorageUnavailable]
@@ -135,7 +135,7 @@ def test_every_partition_has_its_own_answer(
             assert version < 5 or part.log_start_offset == expected.log_start
 
 
-@settings(derandomize=True, max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(written, min_size=1, max_size=4))
 def test_aiokafka_reads_the_answer_too(answers: list[Stored]) -> None:
     """A second, independent reader of v8, the newest version that aiokafka speaks."""
@@ -282,7 +282,7 @@ TRANSACTIONAL = b"\3id" + COMMON[1:]
 PLACES = st.integers(0, 24) | st.integers(len(COMMON) - 6, len(COMMON) - 1)
 
 
-@settings(derandomize=True, max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.integers(9, 12),
     st.sampled_from([COMMON, TRANSACTIONAL]),

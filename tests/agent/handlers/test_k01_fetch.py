@@ -90,7 +90,7 @@ data = st.builds(
 refusals = st.sampled_from([OffsetOutOfRange("there is less"), StoreFailed("cannot read")])
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     VERSIONS,
     st.dictionaries(
@@ -120,7 +120,7 @@ def test_partitions_are_answered_in_the_order_of_the_request(
             assert version < 5 or part.log_start_offset == found.bounds.start
 
 
-@settings(derandomize=True, max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(data, min_size=1, max_size=4))
 def test_aiokafka_reads_the_answer_too(found: list[PartitionData]) -> None:
     """A second, independent reader of v11, the newest version that aiokafka speaks."""

@@ -96,7 +96,7 @@ def understood(request_class: Any, request: Request) -> Any:
         return None
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.integers(0, 5),
     st.sampled_from([1, 9]),
@@ -130,7 +130,7 @@ def test_end_is_read_and_answered_as_by_kafka_python(
         assert (answer.producer_id, answer.producer_epoch) == ((-1, -1) if fenced else (7, 4))
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.integers(0, 3),
     st.sampled_from([1, 9]),

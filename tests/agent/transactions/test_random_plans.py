@@ -198,7 +198,7 @@ def test_every_record_is_in_the_transaction_that_it_was_written_for() -> None:
     """Whatever is asked, in whatever groups; no plan is refused when it is recorded."""
     accepted: Counter[str] = Counter()
 
-    @settings(derandomize=True, max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.lists(STEP, min_size=20, max_size=60))
     def run(steps: list[Step]) -> None:
         life = Life()

@@ -162,7 +162,7 @@ SIGHTINGS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=SIGHTINGS)
 def test_wherever_an_id_breaks_the_law_there_is_looked(rows: list[tuple[int, int, int]]) -> None:
     law = Law(delivered=frozenset({Q, N, F}))

@@ -48,7 +48,7 @@ IDENTITIES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records=RECORDS, identity=IDENTITIES)
 def test_columns_say_what_identify_says(records: list[Record], identity: Identity) -> None:
     batch = decode(build_batch(records), columns=needed_columns(identity)).combine_chunks().to_batches()[0]
@@ -67,7 +67,7 @@ def test_columns_say_what_identify_says(records: list[Record], identity: Identit
         assert split_identity(found) == ((None, f"at-{row}") if each.id is None else (source, each.id))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(texts=st.lists(st.one_of(st.none(), TIMES.map(bytes.decode)), max_size=6))
 def test_times_of_one_kind_or_mixed_are_read_alike(texts: list[str | None]) -> None:
     found = parse_times(pa.array(texts, pa.string())).to_pylist()

@@ -66,7 +66,7 @@ def plain(buffer: bytes, *, control: bool = False) -> list[tuple[int, int, bytes
     ]
 
 
-@settings(derandomize=True, max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(buffer=buffers())
 def test_scan_finds_every_record(buffer: bytes) -> None:
     """Offsets, timestamps, keys and values, through every codec, with and without control records."""
@@ -74,7 +74,7 @@ def test_scan_finds_every_record(buffer: bytes) -> None:
     assert rows(scan(bytearray(buffer), include_control=True)) == plain(buffer, control=True)
 
 
-@settings(derandomize=True, max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(buffer=buffers(), bounds=st.tuples(st.integers(-5, 120), st.integers(-5, 120)))
 def test_a_range_is_half_open(buffer: bytes, bounds: tuple[int, int]) -> None:
     """Exactly the offsets in [start, end), in the middle of batches too, and row counts that add up."""
