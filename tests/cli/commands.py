@@ -1,4 +1,4 @@
-"""The real command line in a process of its own, and what it answered."""
+"""The real command line, here or in a process of its own, and what it answered."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.main import main
@@ -39,11 +40,20 @@ class Answer:
 
 
 def run_holdfast(*arguments: str) -> Answer:
-    """Run a command that takes no `--bootstrap` to its end."""
+    """Run a command that takes no `--bootstrap` to its end, in a process of its own."""
     result = subprocess.run(
         [sys.executable, "-m", "holdfast", *arguments], capture_output=True, timeout=SECONDS_MAX, check=False
     )
     return Answer(code=result.returncode, out=result.stdout, err=result.stderr.decode())
+
+
+def run_here(*arguments: str) -> Answer:
+    """Run a command to its end in this process, where all is imported: a new one takes half a second for that."""
+    with CliRunner().isolation() as (out, err, _), patch.object(sys, "argv", ["holdfast", *arguments]):
+        with pytest.raises(SystemExit) as leave:
+            main()
+        assert isinstance(leave.value.code, int)
+        return Answer(code=leave.value.code, out=out.getvalue(), err=err.getvalue().decode())
 
 
 class Command:
@@ -63,27 +73,23 @@ class Command:
             bufsize=0,
         )
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> Answer:
-        """Run a command to its end, whatever that is."""
+    def run(self, *arguments: str, stdin: bytes | None = None) -> Answer:
+        """Run a command to its end, whatever that is; one that reads, in a process of its own."""
+        if stdin is None:
+            return run_here(*arguments, "--bootstrap", self.bootstrap)
         with self.start(*arguments) as process:
             out, err = process.communicate(stdin, SECONDS_MAX)
         return Answer(code=process.returncode, out=out, err=err.decode())
 
-    def ok(self, *arguments: str, stdin: bytes = b"") -> Answer:
+    def ok(self, *arguments: str, stdin: bytes | None = None) -> Answer:
         """Run a command that has to succeed."""
         answer = self.run(*arguments, stdin=stdin)
         assert answer.code == 0, answer.err
         return answer
 
-    def refused(self, *arguments: str, code: int = 1, stdin: bytes = b"") -> str:
-        """Run a command that has to fail, in this process to save time; the one line that it says."""
-        words = ["holdfast", *arguments, "--bootstrap", self.bootstrap]
-        with CliRunner().isolation(stdin) as (_, err, _), patch.object(sys, "argv", words):
-            try:
-                main()
-            except SystemExit as leave:
-                ended = leave.code
-            said = err.getvalue().decode()
-        assert (ended, said[:10]) == (code, "holdfast: "), said
-        (line,) = said.splitlines()
+    def refused(self, *arguments: str, code: int = 1, stdin: bytes | None = None) -> str:
+        """Run a command that has to fail; the one line that it says."""
+        answer = self.run(*arguments, stdin=stdin)
+        assert (answer.code, answer.err[:10]) == (code, "holdfast: "), answer.err
+        (line,) = answer.err.splitlines()
         return line.removeprefix("holdfast: ")

@@ -48,7 +48,7 @@ def test_lines(command: Command, topic: str) -> None:
 
 def test_nothing(command: Command, topic: str) -> None:
     """No input is no error."""
-    assert command.ok("produce", topic).err == "0 records produced\n"
+    assert command.ok("produce", topic, stdin=b"").err == "0 records produced\n"
 
 
 def test_options(command: Command, topic: str) -> None:
@@ -191,20 +191,18 @@ def test_slow_writer(command: Command, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "code", "said"),
+    ("arguments", "code", "said"),
     [
-        (("no-such-topic", "-v", "x"), b"", 1, "`holdfast topic list`"),
-        (("TOPIC", "-p", "2", "-v", "x"), b"", 1, "has no partition 2: it has 0 to 1"),
-        (("TOPIC", "--json", "-k", "k"), b"", 2, "the objects say"),
-        (("TOPIC", "--null", "-v", "x"), b"", 2, "--null sends tombstones"),
-        (("TOPIC", "--base64"), b"", 2, "add --json"),
-        (("TOPIC", "-H", "x", "-v", "y"), b"", 2, "NAME=VALUE"),
-        (("TOPIC", "--key-separator", "", "-v", "y"), b"", 2, "--key-separator"),
+        (("no-such-topic", "-v", "x"), 1, "`holdfast topic list`"),
+        (("TOPIC", "-p", "2", "-v", "x"), 1, "has no partition 2: it has 0 to 1"),
+        (("TOPIC", "--json", "-k", "k"), 2, "the objects say"),
+        (("TOPIC", "--null", "-v", "x"), 2, "--null sends tombstones"),
+        (("TOPIC", "--base64"), 2, "add --json"),
+        (("TOPIC", "-H", "x", "-v", "y"), 2, "NAME=VALUE"),
+        (("TOPIC", "--key-separator", "", "-v", "y"), 2, "--key-separator"),
     ],
 )
-def test_refusals(
-    command: Command, topic: str, arguments: tuple[str, ...], stdin: bytes, code: int, said: str
-) -> None:
+def test_refusals(command: Command, topic: str, arguments: tuple[str, ...], code: int, said: str) -> None:
     """What cannot be done is one line that says why, and the right exit code."""
     named = [topic if word == "TOPIC" else word for word in arguments]
-    assert said in command.refused("produce", *named, stdin=stdin, code=code)
+    assert said in command.refused("produce", *named, code=code)

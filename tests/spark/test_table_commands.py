@@ -4,18 +4,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from holdfast.cli import spark_work
-from holdfast.cli.main import main
-from tests.cli.commands import Answer
+from tests.cli.commands import Answer, run_here
 from tests.process import HoldfastProcess
 
 ROWS = 1000
@@ -54,12 +51,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
 
 def run(*arguments: str) -> Answer:
     """In this process, which has a session already; what it says and its exit code."""
-    with CliRunner().isolation() as (out, err, _), patch.object(sys, "argv", ["holdfast", *arguments]):
-        try:
-            main()
-        except SystemExit as leave:
-            code = leave.code
-        answered = Answer(code=int(code or 0), out=out.getvalue(), err=err.getvalue().decode())
+    answered = run_here(*arguments)
     assert "Traceback" not in answered.err
     return answered
 
