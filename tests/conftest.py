@@ -4,12 +4,13 @@ import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.process import HoldfastProcess
+from tests.turns import Turns, put_in_turn
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a way that Python 3.11 calls deprecated.
@@ -65,9 +66,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Kafka is not asked for what only Holdfast does."""
+    """Kafka is not asked for what only Holdfast does; several processes take their turns."""
     if config.getoption("kafka") is not None:
         items[:] = [item for item in items if item.get_closest_marker("holdfast_only") is None]
+    if hasattr(config, "workerinput"):
+        put_in_turn(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Turns | None:
+    """What `tests/turns.py` says."""
+    return Turns(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="module")
