@@ -36,7 +36,8 @@ class Confluent:
         self._bootstrap = bootstrap
 
     def produce(self, topic: str, records: Found, *, codec: str = "none", partition: int = 0) -> list[int]:
-        offsets: list[int] = []
+        # An error that is raised in a callback is never freed by confluent-kafka, and the producer neither.
+        reports: list[tuple[Any, Any]] = []
         producer = self.producer({"compression.type": codec, "linger.ms": 50})
         for key, value, headers, timestamp in records:
             producer.produce(
@@ -46,10 +47,10 @@ class Confluent:
                 headers=headers,
                 timestamp=timestamp,
                 partition=partition,
-                on_delivery=lambda error, message: offsets.append(delivered(error, message)),
+                on_delivery=lambda error, message: reports.append((error, message)),
             )
         assert producer.flush(SECONDS_MAX) == 0
-        return offsets
+        return [delivered(error, message) for error, message in reports]
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> Found:
         with closing(self.consumer()) as consumer:
