@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ STEPS: list[st.SearchStrategy[Frame] | st.SearchStrategy[Step]] = [
 ]
 
 
+@pytest.mark.timeout(600)
 def test_both_planes_agree_on_everything() -> None:
     """After every step; and of each kind enough was accepted for that to mean something."""
     accepted: Counter[str] = Counter()
