@@ -48,7 +48,9 @@ def begin(start: Callable[[], SparkSession]) -> SparkSession:
     try:
         return apart(start)
     except FAILURES as failure:
-        raise SparkLost(f"Spark's Java has ended before it had begun: {_line(str(failure))}") from failure
+        raise SparkLost(
+            f"Spark's Java has ended before it had begun: {cause_line(str(failure))}"
+        ) from failure
 
 
 @contextmanager
@@ -58,7 +60,7 @@ def told_briefly(session: SparkSession) -> Iterator[None]:
         yield
     except FAILURES as failure:
         if is_there(session):
-            raise KeeperFailed(f"a Spark task failed: {_line(str(failure))}") from failure
+            raise KeeperFailed(f"a Spark task failed: {cause_line(str(failure))}") from failure
         raise SparkLost(
             "Spark's Java has ended in the middle of its work: nothing of that is published, the next keeper does it"
         ) from failure
@@ -97,8 +99,8 @@ def stop_quietly(session: SparkSession) -> None:
         session.stop()
 
 
-def _line(message: str) -> str:
-    """The innermost cause that it names, or else its first line."""
+def cause_line(message: str) -> str:
+    """The innermost cause that the text of an exception names, or else its first line."""
     causes = _CAUSE.findall(message)
     found = f"{causes[-1][0]}: {causes[-1][1]}" if causes else message.strip().split("\n")[0]
     return found[:LINE_MAX]

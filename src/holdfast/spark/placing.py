@@ -31,6 +31,15 @@ def place_rows(
     return pa.RecordBatch.from_pydict(columns)
 
 
+def fill_times(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+    """For rows that `shaping` has placed: those without a time are given this one."""
+    times = batch["timestamp"]
+    if not times.null_count:
+        return batch
+    index = batch.schema.get_field_index("timestamp")
+    return batch.set_column(index, "timestamp", pc.fill_null(times, now_ms))
+
+
 def _milliseconds(times: pa.Array, now_ms: int) -> pa.Array:
     # Rounded down also before 1970, as Spark's unix_millis does it; a cast would round towards zero.
     whole = pc.floor_temporal(times, unit="millisecond")

@@ -23,14 +23,16 @@ def key_hash(keys: pa.Array) -> pa.Array:
     return hashes_of_keys(keys)
 
 
-def shape(frame: DataFrame, options: WriteOptions, outputs: Outputs, *, now_ms: int) -> DataFrame:
-    """The rows with their slots; `now_ms` is the time of rows without one."""
+def shape(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> DataFrame:
+    """The rows with their slots; rows without a time have none, see `placing.fill_times`.
+
+    No value of the moment may stand here: Spark compiles a plan anew that differs in as much as a number.
+    """
     check_columns(frame.schema, options)
     names = frame.columns
     key = frame["key"].cast("binary") if "key" in names else sql.lit(None).cast("binary")
     value = frame["value"].cast("binary")
-    now = sql.lit(now_ms).cast("long")
-    timestamp = sql.coalesce(sql.unix_millis(frame["timestamp"]), now) if "timestamp" in names else now
+    timestamp = sql.unix_millis(frame["timestamp"]) if "timestamp" in names else sql.lit(None).cast("long")
     columns = [
         _slot(frame, options, outputs).alias("slot"),
         key.alias("key"),

@@ -20,8 +20,10 @@ from pyspark.sql import DataFrame
 
 from holdfast.client.cluster import Cluster
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.spark.brevity import told_to_spark, was_stopped
 from holdfast.spark.claims import Claim
 from holdfast.spark.columns import check_columns
+from holdfast.spark.driving import cause_line
 from holdfast.spark.outputs import find_outputs
 from holdfast.spark.shaping import place, shape
 from holdfast.spark.steps import OnStep, Step, ignore
@@ -61,6 +63,11 @@ class Sink:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Writes one micro-batch; returns when it is committed, now or by an earlier attempt."""
+        with told_to_spark():
+            self._write_anew(frame, batch_id)
+
+    def _write_anew(self, frame: DataFrame, batch_id: int) -> None:
+        """As often as it takes."""
         check_columns(frame.schema, self._options)
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query_id is None:
@@ -71,9 +78,10 @@ class Sink:
                 return
             except (HoldfastError, PySparkException, Py4JError) as failure:
                 self._claims = {}  # what was learned may be why the attempt failed
-                if attempt == self._attempts or isinstance(failure, UsageError) or _was_stopped(failure):
+                if attempt == self._attempts or isinstance(failure, UsageError) or was_stopped(failure):
                     raise
-                _LOG.warning("batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, failure)
+                told = cause_line(str(failure))
+                _LOG.warning("batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, told)
 
     def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
         # A sink is not told when its query ends, so that it keeps no connection from one batch to the next.
@@ -102,7 +110,7 @@ class Sink:
 
     def _plan(self, frame: DataFrame, ticket: Ticket) -> DataFrame:
         """Every row to the one task that writes to its partition; a report of each task comes back."""
-        shaped = shape(frame, self._options, ticket.outputs, now_ms=_now_ms())
+        shaped = shape(frame, self._options, ticket.outputs)
         shuffled = shaped.repartitionById(len(ticket.claims), "slot")
         return shuffled.mapInArrow(_together(ticket, self._on_step), REPORT_SCHEMA)
 
@@ -121,13 +129,16 @@ def by_output_partition(frame: DataFrame, **options: str | int) -> DataFrame:
 
 def _together(ticket: Ticket, on_step: OnStep) -> Write:
     """What a task does with its rows under a ticket, which travels inside of it."""
+    now_ms = _now_ms()
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from holdfast.spark.part_writer import write_part  # noqa: PLC0415  numba is for workers
+        from holdfast.spark.placing import fill_times  # noqa: PLC0415
 
         context = _context()
         task, attempt = context.partitionId(), context.attemptNumber()
-        yield _to_arrow(write_part(ticket, batches, task=task, attempt=attempt, on_step=on_step))
+        rows = (fill_times(batch, now_ms) for batch in batches)
+        yield _to_arrow(write_part(ticket, rows, task=task, attempt=attempt, on_step=on_step))
 
     return write
 
@@ -163,9 +174,3 @@ def _collect(frame: DataFrame) -> list[Report]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _was_stopped(failure: Exception) -> bool:
-    """Whether somebody stops the query: then nothing is to be tried again."""
-    text = str(failure)
-    return "cancelled" in text or "InterruptedException" in text or "is shut down" in text
