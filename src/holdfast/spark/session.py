@@ -89,6 +89,9 @@ def _connect(app_name: str, server: str, config: Mapping[str, str]) -> SparkSess
 def _settings(master: str) -> dict[str, str]:
     settings = {
         "spark.python.daemon.module": "holdfast.spark.daemon",
+        # Spark tells it by an environment variable, to workers of functions alone: with it they would have a daemon
+        # of their own beside that of mapInArrow, kernels and all.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.sql.warehouse.dir": _warehouse(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
