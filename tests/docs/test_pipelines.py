@@ -29,7 +29,7 @@ def test_the_file_on_the_page_is_whole(tmp_path: Path) -> None:
     load_pipeline(path)
     written = {re.sub(r"^adapters\.forward", "adapters.NAME", key) for key in keys(read_document(path))}
     assert written == {
-        *("pipeline", "bootstrap", "transform", "delivery", "checkpoint", "recovery_window"),
+        *("pipeline", "bootstrap", "transform", "delivery", "reader", "checkpoint", "recovery_window"),
         *("identity", "identity.id", "identity.source", "identity.tenant", "identity.time"),
         *("ingest", "ingest.topic", "ingest.starting", "audit", "audit.topic"),
         *(

@@ -8,9 +8,10 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from pyspark.sql import SparkSession
 
-from examples.compliance.generator import Message, messages
+from examples.compliance.generator import SEED, Message, messages
 from examples.compliance.oracle import judge
 from holdfast.client.cluster import Cluster
+from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.producer import Producer, partition_of_key
 from holdfast.client.topics import create_topic
 from holdfast.pipelines.config import Pipeline
@@ -38,10 +39,17 @@ def fill(
     """The example's topics, and messages in the ingest topic: each with its place, by id."""
     for name in ("in", "qualified", "audit", "tally"):
         create_topic(cluster, f"{prefix}.{name}", partitions=partitions)
+    return send(cluster, f"{prefix}.in", number, partitions=partitions)
+
+
+def send(
+    cluster: Cluster, topic: str, number: int, *, partitions: int = 2, seed: int = SEED
+) -> dict[str, tuple[Message, str]]:
+    """Messages for a topic that nobody else writes to: each with its place, by id."""
     queues: dict[int, list[Message]] = defaultdict(list)
-    for message in messages(number):
+    for message in messages(number, seed=seed):
         queues[partition_of_key(message.key, partitions)].append(message)
-    topic = f"{prefix}.in"
+    ends = list_offsets(cluster, topic, dict.fromkeys(range(partitions), LATEST))
     Producer(cluster, topic).send(
         {
             partition: [
@@ -53,7 +61,7 @@ def fill(
     return {
         dict(each.headers)["ce_id"].decode(): (each, f"{topic}/{partition}@{offset}")
         for partition, queue in queues.items()
-        for offset, each in enumerate(queue)
+        for offset, each in enumerate(queue, ends[partition])
     }
 
 
@@ -86,6 +94,7 @@ def _run(query: RunningQuery) -> Ran:
     failure = query.failure()
     if failure is not None:
         raise failure
+    query.look()
     return Ran(messages=query.messages, given_up=query.given_up)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.pipelines.config import Adapter, Alarms, Budget, EndState, Mode, Trigger
+from holdfast.pipelines.config import Adapter, Alarms, Budget, EndState, Mode, Reader, Trigger
 from holdfast.pipelines.identity import Identity, Location, Part
 from holdfast.pipelines.loading import load_pipeline
 
@@ -50,8 +50,8 @@ def test_the_least_that_is_enough(tmp_path: Path) -> None:
         Adapter(name="qualified", topic="orders.qualified", group="orders.adapter.qualified"),
     )
     assert (found.trigger, found.budget, found.alarms) == (Trigger(), Budget(), Alarms())
-    assert (found.mode, found.tally, found.starting) == (Mode.ADAPTER, None, "earliest")
-    assert found.recovery_window_ms == 86_400_000
+    assert (found.mode, found.tally, found.reader) == (Mode.ADAPTER, None, Reader.HOLDFAST)
+    assert (found.starting, found.recovery_window_ms) == ("earliest", 86_400_000)
     assert found.checkpoint == tmp_path / "checkpoint"
     assert found.outputs == ("orders.qualified", "orders.audit")
     assert found.at("end_states.qualified") == f"{tmp_path}/pipeline.yaml:5"
@@ -75,6 +75,7 @@ adapters:
   to-audit: {from: orders.qualified, group: forwarders, starting: latest}
 trigger: {interval: 250ms, records: 1_000}
 recovery_window: 6h
+reader: kafka
 budget: {failed: 2%, missing: 0, duplicate: 0.001, late: 0.1%}
 alarms: {stall: 90s, age: {warn: 1m, page: 2m}, canary: 10s, runway: {warn: 2d, page: 8h}}
 """
@@ -90,6 +91,7 @@ alarms: {stall: 90s, age: {warn: 1m, page: 2m}, canary: 10s, runway: {warn: 2d, 
         Adapter(name="to-audit", topic="orders.qualified", group="forwarders", starting="latest"),
     )
     assert found.trigger == Trigger(interval_ms=250, records_max=1000)
+    assert found.reader is Reader.KAFKA
     assert found.recovery_window_ms == 6 * 3_600_000
     assert found.budget == Budget(failed=0.02, missing=0.0, duplicate=0.001, late=0.001)
     assert found.alarms == Alarms(

@@ -12,11 +12,13 @@ from examples.compliance.generator import Message
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import fetch_group_offsets
 from holdfast.client.topics import alter_configs
+from holdfast.errors import UsageError
 from holdfast.pipelines import delivery
+from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.status import find_lag
 from holdfast.pipelines.tally import decode_tally, merge
 from holdfast.spark.sink import Sink
-from tests.pipelines.files import make_pipeline
+from tests.pipelines.files import make_pipeline, write_pipeline
 from tests.pipelines.runs import (
     consume,
     end_states,
@@ -133,6 +135,17 @@ def test_dual_loses_what_fails_beyond_the_retries(
     alter_configs(cluster, "dual.audit", put={}, unset=["min.insync.replicas"])
     assert run_service(spark, pipeline).given_up == {}
     assert consume(bootstrap, "dual.audit") == []
+
+
+def test_connector_is_missing(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """Who asks for Spark's own connector without its jar is told the line, and what to do."""
+    path = write_pipeline(tmp_path, mode="dual", prefix="jarless", bootstrap=bootstrap)
+    path.write_text(path.read_text() + "reader: kafka\n")
+    line = len(path.read_text().splitlines())
+    with pytest.raises(
+        UsageError, match=rf"pipeline.yaml:{line}: reader: kafka .* spark.jars.packages=\S+:4"
+    ):
+        run_service(spark, load_pipeline(path))
 
 
 def compare(bootstrap: str, prefix: str, filled: Mapping[str, tuple[Message, str]]) -> None:

@@ -10,7 +10,7 @@ from holdfast.cli import present
 from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import BOOTSTRAP_DEFAULT, connect
 from holdfast.cli.present import json_option
-from holdfast.errors import HoldfastError, PipelineRefused, UsageError
+from holdfast.errors import PipelineRefused, UsageError
 
 if TYPE_CHECKING:
     from holdfast.pipelines.check import Finding
@@ -50,7 +50,7 @@ def pipeline() -> None:
 def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...], as_json: bool) -> None:
     """Say whether the pipeline in FILE can run: its topics, their retention, its messages' ids, its transform."""
     found, address = _load(file, bootstrap)
-    findings = [*_ask_cluster(found, address), _try_transform(found, master, _settings(conf))]
+    findings = [*_ask_cluster(found, address), _try_spark(found, address, master, _settings(conf))]
     if as_json:
         present.print_json(
             [{"good": each.is_good, "where": each.where, "what": each.what} for each in findings]
@@ -169,14 +169,15 @@ def _ask_cluster(found: "Pipeline", bootstrap: str) -> "list[Finding]":
         return list(check_cluster(found, cluster))
 
 
-def _try_transform(found: "Pipeline", master: str, settings: dict[str, str]) -> "Finding":
-    """In a session of its own, if the function can be imported at all."""
+def _try_spark(found: "Pipeline", bootstrap: str, master: str, settings: dict[str, str]) -> "Finding":
+    """The transform, and the source that is read through, in a session, if the function can be imported at all."""
     from holdfast.pipelines.check import Finding
     from holdfast.pipelines.transform import find_transform
 
     try:
         transform = find_transform(found)
         from holdfast.pipelines.rehearsal import rehearse
+        from holdfast.pipelines.streams import StreamSpec, open_stream
         from holdfast.spark.session import spark_session
 
         if sys.stderr.isatty():
@@ -184,16 +185,22 @@ def _try_transform(found: "Pipeline", master: str, settings: dict[str, str]) -> 
         session = spark_session("holdfast pipeline check", master=master, config=settings)
         try:
             rehearse(session, found, transform)
+            spec = StreamSpec(
+                bootstrap=bootstrap,
+                topic=found.ingest,
+                group=found.service_group,
+                starting=found.starting,
+                records_max=found.trigger.records_max,
+            )
+            open_stream(session, found, spec)
         finally:
             session.stop()
     except UsageError as failure:
-        return Finding(is_good=False, where=found.at("transform"), what=_without_place(found, failure))
+        key = "reader" if str(failure).startswith(f"{found.at('reader')}: reader") else "transform"
+        what = str(failure).removeprefix(f"{found.at(key)}: ")
+        return Finding(is_good=False, where=found.at(key), what=what)
     what = f"{found.transform} gives every message an end state"
     return Finding(is_good=True, where=found.at("transform"), what=what)
-
-
-def _without_place(found: "Pipeline", failure: HoldfastError) -> str:
-    return str(failure).removeprefix(f"{found.at('transform')}: ")
 
 
 def _settings(conf: tuple[str, ...]) -> dict[str, str]:

@@ -30,6 +30,14 @@ class Mode(Enum):
     DUAL = "dual"
 
 
+class Reader(Enum):
+    """Through which of Spark's data sources topics are read; they are written by Holdfast's in any case."""
+
+    HOLDFAST = "holdfast"
+    KAFKA = "kafka"
+    """Spark's own connector, whose jar has to be on the class path."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """Forwards everything from a topic of the service to the audit topic, in a group of its own."""
@@ -107,6 +115,7 @@ class Pipeline:
     audit: str
     adapters: tuple[Adapter, ...]
     mode: Mode
+    reader: Reader
     trigger: Trigger
     tally: Tally | None
     checkpoint: Path

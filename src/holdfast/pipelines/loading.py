@@ -17,6 +17,7 @@ from holdfast.pipelines.config import (
     EndState,
     Mode,
     Pipeline,
+    Reader,
     Tally,
     Trigger,
 )
@@ -55,6 +56,7 @@ def load_pipeline(path: Path) -> Pipeline:
         audit=audit_topic,
         adapters=_adapters(root, name, topics, mode),
         mode=mode,
+        reader=root.get("reader", _reader, Reader.HOLDFAST),
         trigger=_trigger(root.section("trigger")),
         tally=_tally(root.section("tally"), root, mode),
         checkpoint=path.parent / root.require("checkpoint", "./checkpoint").as_text(),
@@ -237,6 +239,10 @@ def _location(value: Value, *, may_be_timestamp: bool = False) -> Location:
         return parse_location(value.text, may_be_timestamp=may_be_timestamp)
     except ValueError as failure:
         value.refuse(str(failure))
+
+
+def _reader(value: Value) -> Reader:
+    return Reader(value.as_choice(tuple(each.value for each in Reader)))
 
 
 def _starting(value: Value) -> str:

@@ -12,7 +12,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.pipelines.config import Adapter, Pipeline
+from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition, commit_group_offsets
+from holdfast.errors import HoldfastError
+from holdfast.pipelines.config import Adapter, Pipeline, Reader
 from holdfast.pipelines.delivery import adapter_id, delivery_of
 from holdfast.pipelines.frames import Transform
 from holdfast.pipelines.recon.keeping import Keeper
@@ -20,6 +23,8 @@ from holdfast.pipelines.recon.reading import topics_of
 from holdfast.pipelines.service import BatchReport, Service
 from holdfast.pipelines.state import QueryState
 from holdfast.pipelines.status import FINGERPRINTS, SERVICE
+from holdfast.pipelines.streams import StreamSpec, open_stream
+from holdfast.spark.brevity import told_to_spark
 from holdfast.spark.sink import Sink
 
 RECORD: Final = ("key", "value", "timestamp", "headers")
@@ -44,32 +49,41 @@ class RunningQuery:
         self._batch_id = -1
         self._positions: dict[str, int] = {}
         self._rows = 0
+        self._tells_group_at = ""
+        """The cluster whose group has to be told how far the query is, where its source does not tell it."""
 
     def start(
         self,
         session: SparkSession,
+        pipeline: Pipeline,
         bootstrap: str,
         batch: Batch,
         *,
         starting: str,
         checkpoint: Path,
         trigger: Mapping[str, Any],
-        records_max: int,
+        records_max: int | None = None,
         ranges: bool = False,
     ) -> None:
-        """Reads committed records of the topics, and tells the group how far it is."""
-        options = {
-            "bootstrap": bootstrap,
-            "topic": self._topic,
-            "startingOffsets": starting,
-            "group": self._group,
-            "ranges": str(ranges).lower(),
-        }
+        """Reads committed records of the topics; the group is told how far it is. Ranges are what fingerprints read."""
+        spec = StreamSpec(
+            bootstrap=bootstrap,
+            topic=self._topic,
+            group=self._group,
+            starting=starting,
+            records_max=records_max or pipeline.trigger.records_max,
+            ranges=ranges,
+        )
+        if pipeline.reader is Reader.KAFKA and not ranges:
+            self._tells_group_at = bootstrap
+
+        def briefly(frame: DataFrame, batch_id: int) -> None:
+            with told_to_spark():
+                batch(frame, batch_id)
 
         def begin() -> StreamingQuery:
-            stream = session.readStream.format("holdfast").options(**options)
-            frame = stream.option("maxOffsetsPerTrigger", records_max).load()
-            writer = frame.writeStream.queryName(self._name).foreachBatch(batch)
+            frame = open_stream(session, pipeline, spec)
+            writer = frame.writeStream.queryName(self._name).foreachBatch(briefly)
             return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
 
         self._begin = begin
@@ -129,6 +143,8 @@ class RunningQuery:
                 self._batch_id = progress.batchId
                 self._positions = _positions(progress.sources[0].endOffset, self._topic)
                 rows += progress.numInputRows
+        if rows and self._tells_group_at:
+            self._tell_group()
         if self._name != SERVICE:
             self.messages[FORWARDED] += rows
         self._rows += rows
@@ -143,6 +159,15 @@ class RunningQuery:
             given_up=dict(self.given_up),
         )
 
+    def _tell_group(self) -> None:
+        """For lag tools alone: if nobody listens now, the next look says more."""
+        places = {
+            TopicPartition(self._topic, int(partition)): offset
+            for partition, offset in self._positions.items()
+        }
+        with suppress(HoldfastError), Cluster(self._tells_group_at, patience_s=0) as cluster:
+            commit_group_offsets(cluster, self._group, places)
+
 
 def service_query(
     session: SparkSession,
@@ -156,12 +181,12 @@ def service_query(
     service = Service(pipeline, transform, delivery_of(pipeline, bootstrap), on_batch=query.note)
     query.start(
         session,
+        pipeline,
         bootstrap,
         service,
         starting=pipeline.starting,
         checkpoint=pipeline.checkpoint / SERVICE,
         trigger=trigger,
-        records_max=pipeline.trigger.records_max,
     )
     return query
 
@@ -176,12 +201,12 @@ def adapter_query(
     )
     query.start(
         session,
+        pipeline,
         bootstrap,
         lambda frame, batch_id: sink(frame.select(*RECORD), batch_id),
         starting=adapter.starting,
         checkpoint=pipeline.checkpoint / f"adapter.{adapter.name}",
         trigger=trigger,
-        records_max=pipeline.trigger.records_max,
     )
     return query
 
@@ -194,6 +219,7 @@ def fingerprint_query(
     query = RunningQuery(FINGERPRINTS, topics, f"{pipeline.name}.{FINGERPRINTS}")
     query.start(
         session,
+        pipeline,
         bootstrap,
         Keeper(replace(pipeline, bootstrap=bootstrap), tasks=session.sparkContext.defaultParallelism),
         starting="earliest",

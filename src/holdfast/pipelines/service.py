@@ -7,7 +7,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from holdfast.pipelines.books import keep_books, totals
-from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.config import Mode, Pipeline
 from holdfast.pipelines.delivery import Delivery
 from holdfast.pipelines.frames import Transform, end, with_identity
 
@@ -26,8 +26,8 @@ class BatchReport:
 class Service:
     """For `foreachBatch`: transforms a batch, keeps its books and delivers it.
 
-    Both sides of the books are held in memory or on disk while the batch lasts: what is counted is what is sent, also
-    where a transform would come to something else if it were asked again.
+    What is counted is held in memory or on disk while the batch lasts, so that it is what is sent, also where a
+    transform would come to something else if it were asked again; both sides of it where both are counted.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class Service:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch, from rows to end states."""
-        identified = with_identity(frame, self._pipeline.identity).persist(StorageLevel.MEMORY_AND_DISK)
+        identified = with_identity(frame, self._pipeline.identity)
+        if self._pipeline.mode is Mode.TRANSACTION:
+            identified = identified.persist(StorageLevel.MEMORY_AND_DISK)
         ended = end(identified, self._pipeline, self._transform).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             books = keep_books(self._pipeline, identified, ended, batch_id)

@@ -1,0 +1,61 @@
+"""A topic as a stream of committed records, through either of the two sources that a pipeline may read with."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.errors import UsageError
+from holdfast.pipelines.config import Pipeline, Reader
+
+CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    """What of which topic."""
+
+    bootstrap: str
+    topic: str
+    group: str
+    """Told how far the query is, by Holdfast's source; Spark's connector tells no group anything."""
+    starting: str
+    records_max: int
+    ranges: bool = False
+    """Offsets to read later in place of records, which only Holdfast's source has."""
+
+
+def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> DataFrame:
+    """The stream; its columns have the same names and types from either source."""
+    options = {"startingOffsets": spec.starting, "maxOffsetsPerTrigger": str(spec.records_max)}
+    if pipeline.reader is Reader.KAFKA and not spec.ranges:
+        return _through_connector(session, pipeline, spec, options)
+    own = {
+        "bootstrap": spec.bootstrap,
+        "topic": spec.topic,
+        "group": spec.group,
+        "ranges": str(spec.ranges).lower(),
+    }
+    return session.readStream.format("holdfast").options(**own, **options).load()
+
+
+def _through_connector(
+    session: SparkSession, pipeline: Pipeline, spec: StreamSpec, options: dict[str, str]
+) -> DataFrame:
+    own = {
+        "kafka.bootstrap.servers": spec.bootstrap,
+        "subscribe": spec.topic,
+        "includeHeaders": "true",
+        # As it comes it shows what was aborted.
+        "kafka.isolation.level": "read_committed",
+    }
+    try:
+        return session.readStream.format("kafka").options(**own, **options).load()
+    except AnalysisException as failure:
+        if "Failed to find data source: kafka" not in str(failure):
+            raise
+        raise UsageError(
+            f"{pipeline.at('reader')}: reader: kafka is Spark's own connector, and its jar is not on the class path:"
+            f" start with --conf spark.jars.packages={CONNECTOR}:{session.version}, or leave reader out"
+        ) from None
