@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KAFKA ?= 4.2.0
+# The newest Spark that Maven has a Kafka connector for, in an environment of its own.
+CONNECTOR_SPARK := 4.2.0
+CONNECTOR := $(CURDIR)/build/connector/$(CONNECTOR_SPARK)
 # A minute of random schedules for the model after the crashes of `make soak`.
 EXPLORE_SECONDS ?= 60
 # Then, where `make kafka` has been run, the doctor beside a healthy cluster.
 DOCTOR_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-kills soak test-kafka test-cluster kafka compat demo story bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-lab bench-recon lock clean
+.PHONY: help setup check test test-kills soak test-kafka test-cluster test-connector kafka connector compat demo story bench bench-log bench-txn bench-upkeep bench-compact bench-kafka bench-records bench-commit bench-extents bench-spark bench-pipeline bench-source bench-lab bench-recon lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +67,12 @@ demo: setup ## produce with a Kafka client, read with a consumer and with Spark,
 story: setup ## 400,000 messages in each delivery mode, with failures and kills, reconciled (STORY_MESSAGES=n for fewer)
 	$(BIN)/python -W ignore -m bench.story
 
+connector: setup ## fetch a PySpark for which Spark's own Kafka connector exists, and the connector, once
+	@kafka/fetch-connector $(CONNECTOR_SPARK) $(BIN)/python
+
+test-connector: setup connector ## pipelines that read through Spark's own Kafka connector
+	PYTHONPATH=$(CONNECTOR)/python $(BIN)/pytest -q --timeout 300 --connector $(CONNECTOR)/jars tests/connector
+
 kafka: ## fetch an Apache Kafka broker from Maven once (KAFKA=4.2.0)
 	@kafka/fetch $(KAFKA)
 
@@ -98,6 +107,9 @@ bench-spark: setup ## a topic into Spark against a plain consumer
 
 bench-pipeline: setup ## exactly once into topics from Spark against at least once
 	$(BIN)/python -W ignore -m bench.pipeline
+
+bench-source: setup connector ## a topic into Spark against Spark's own Kafka connector (needs Maven)
+	PYTHONPATH=$(CONNECTOR)/python CONNECTOR_JARS=$(CONNECTOR)/jars $(BIN)/python -m bench.source
 
 bench-lab: setup ## random schedules per second and core
 	$(BIN)/python -m bench.lab

@@ -71,14 +71,14 @@ def holdfast(directory: Path) -> Iterator[str]:
         server.stdout.close()
 
 
-def fill(address: str) -> None:
+def fill(address: str, *, records: int = RECORDS, value_bytes: int = VALUE_BYTES) -> None:
     """Random keys and values, half to each partition, in batches as a producer makes them."""
     chance = random.Random(SEED)
-    values = [chance.randbytes(VALUE_BYTES) for _ in range(1_000)]
+    values = [chance.randbytes(value_bytes) for _ in range(1_000)]
     producer = Producer(
         {"bootstrap.servers": address, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
     )
-    for number in range(RECORDS):
+    for number in range(records):
         key = b"key-%012d" % chance.randrange(KEYS)
         producer.produce(TOPIC, key=key, value=values[number % 1_000], partition=number % PARTITIONS)
         if number % 10_000 == 0:

@@ -53,11 +53,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cluster", action="store_true", help="run tests/cluster, which needs a Java of the system"
     )
+    parser.addoption("--connector", metavar="DIR", help="run tests/connector with the jars that are there")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """tests/kafka and tests/cluster need a JVM: they are there for those who ask."""
-    wanted = {"kafka": config.getoption("kafka") is not None, "cluster": config.getoption("cluster")}
+    """tests/kafka, tests/cluster and tests/connector need more than others: they are there for those who ask."""
+    wanted = {
+        "kafka": config.getoption("kafka") is not None,
+        "cluster": config.getoption("cluster"),
+        "connector": config.getoption("connector") is not None,
+    }
     return None if wanted.get(collection_path.name, True) else True
 
 
