@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,13 +19,26 @@ class Peak:
 @contextmanager
 def peak_below(pid: int, *, except_for: int) -> Iterator[Peak]:
     """Watches the descendants of a process, without one of them and its own."""
+    with _peak(lambda: _descendants(pid, except_for)) as peak:
+        yield peak
+
+
+@contextmanager
+def peak_of(pid: int) -> Iterator[Peak]:
+    """Watches a process and all its descendants."""
+    with _peak(lambda: [pid, *_descendants(pid, 0)]) as peak:
+        yield peak
+
+
+@contextmanager
+def _peak(find: Callable[[], Iterable[int]]) -> Iterator[Peak]:
     peak = Peak()
     over = threading.Event()
 
     def watch() -> None:
         while not over.is_set():
             begun = time.monotonic()
-            peak.mb = max(peak.mb, sum(map(_proportional_mb, _descendants(pid, except_for))))
+            peak.mb = max(peak.mb, sum(map(_proportional_mb, find())))
             over.wait(max(0.0, SAMPLE_SECONDS - (time.monotonic() - begun)))
 
     thread = threading.Thread(target=watch, name="peak", daemon=True)

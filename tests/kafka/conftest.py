@@ -7,6 +7,9 @@ import pytest
 from holdfast.lab.kafka_broker import KafkaCluster
 from tests.kafka.peers import Peers
 from tests.process import HoldfastProcess
+from tests.spark.session import spark
+
+__all__ = ["spark"]
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """Spark's sink on Apache Kafka as on Holdfast: the guards of `tests/spark/test_ticket.py`, and a query in Spark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.spark.session import spark_session
-from tests.spark.streams import FORMS, SHORT_LIVED, consume, make_topic, read_files, wanted, write_files
+from tests.spark.streams import FORMS, consume, make_topic, read_files, wanted, write_files
 from tests.spark.test_ticket import (  # noqa: F401  collected here once more, for each broker
     generation,
     options,
@@ -27,14 +25,6 @@ FILES = 2
 def holdfast(transactional: str) -> str:
     """What those tests call their broker."""
     return transactional
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session for the queries of this module."""
-    session = spark_session("tests", master="local[2]", config=SHORT_LIVED)
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize("form", FORMS)
