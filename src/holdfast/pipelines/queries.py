@@ -51,6 +51,7 @@ class RunningQuery:
         self._rows = 0
         self._tells_group_at = ""
         """The cluster whose group has to be told how far the query is, where its source does not tell it."""
+        self._close: Callable[[], None] = lambda: None
 
     def start(
         self,
@@ -64,8 +65,12 @@ class RunningQuery:
         trigger: Mapping[str, Any],
         records_max: int | None = None,
         ranges: bool = False,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
-        """Reads committed records of the topics; the group is told how far it is. Ranges are what fingerprints read."""
+        """Reads committed records of the topics; the group is told how far it is. Ranges are what fingerprints read.
+
+        `close` lets go of what `batch` holds, when the query has ended.
+        """
         spec = StreamSpec(
             bootstrap=bootstrap,
             topic=self._topic,
@@ -86,7 +91,7 @@ class RunningQuery:
             writer = frame.writeStream.queryName(self._name).foreachBatch(briefly)
             return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
 
-        self._begin = begin
+        self._begin, self._close = begin, close
         self._query = begin()
 
     def start_again_if_python_was_slow(self) -> bool:
@@ -123,6 +128,7 @@ class RunningQuery:
         assert self._query is not None
         with suppress(StreamingQueryException):
             self._query.awaitTermination()
+        self._close()
 
     def failure(self) -> StreamingQueryException | None:
         """Why it is not active any more."""
@@ -133,6 +139,7 @@ class RunningQuery:
         """At once."""
         assert self._query is not None
         self._query.stop()
+        self._close()
 
     def look(self) -> QueryState:
         """What is new since the last look counts into the rate, which is that of the time between the two."""
@@ -217,16 +224,18 @@ def fingerprint_query(
     """All topics of the pipeline → their fingerprints."""
     topics = ",".join(topics_of(pipeline))
     query = RunningQuery(FINGERPRINTS, topics, f"{pipeline.name}.{FINGERPRINTS}")
+    keeper = Keeper(replace(pipeline, bootstrap=bootstrap), tasks=session.sparkContext.defaultParallelism)
     query.start(
         session,
         pipeline,
         bootstrap,
-        Keeper(replace(pipeline, bootstrap=bootstrap), tasks=session.sparkContext.defaultParallelism),
+        keeper,
         starting="earliest",
         checkpoint=pipeline.checkpoint / FINGERPRINTS,
         trigger=trigger,
         records_max=KEPT_RECORDS_MAX,
         ranges=True,
+        close=keeper.close,
     )
     return query
 
