@@ -1,8 +1,10 @@
 """Random changes of stores and replicas as drafts; `drafts.Planner` plans them with the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from itertools import count
+from typing import Concatenate, ParamSpec
 from uuid import UUID
 
 from holdfast.control.plane import ControlPlane
@@ -29,6 +31,7 @@ from holdfast.store.replica_changes import (
 from holdfast.store.store import CARRIED
 
 Key = tuple[UUID, int]
+P = ParamSpec("P")
 
 _FILES = count()
 _FENCED = ReplicaManifest(
@@ -41,6 +44,19 @@ _FENCED = ReplicaManifest(
     cleaned=Cleaned(),
     clean_coverage=Coverage(),
 )
+
+
+Make = Callable[Concatenate["ReplicaPlanner", P], Change]
+
+
+def of_a_replica(make: Make[P]) -> Make[P]:
+    """Where every topic was deleted there is no replica: a lease in its place."""
+
+    @wraps(make)
+    def made(self: "ReplicaPlanner", /, *arguments: P.args, **named: P.kwargs) -> Change:
+        return make(self, *arguments, **named) if self._places() else self.lease(1, 0)
+
+    return made
 
 
 class ReplicaPlanner:
@@ -56,6 +72,7 @@ class ReplicaPlanner:
         """The next one."""
         return KeeperLeased(store, self._store(store).lease + 1 + off_by)
 
+    @of_a_replica
     def settle(self, pick: int, more: int, keep_back: int, off_by: int) -> Change:
         """The next segment of a replica, which may end in the middle of an extent."""
         key, replica = self._replica(pick)
@@ -71,6 +88,7 @@ class ReplicaPlanner:
         clean = max(first, end) - keep_back
         return self._publish(key, replica, (), added, clean, clean, pick, min(off_by, 0))
 
+    @of_a_replica
     def rewrite(self, pick: int, more: int, off_by: int) -> Change:
         """Some segments of a replica as one, under the greatest grant that there is."""
         key, replica = self._replica(pick)
@@ -80,6 +98,7 @@ class ReplicaPlanner:
         added = (_segment(present[0].first, present[-1].end + off_by, more),)
         return self._publish(key, replica, tuple(each.file for each in present), added, -1, -1, pick, 0)
 
+    @of_a_replica
     def carry(self, pick: int, skip: int, off_by: int) -> Change:
         """What a replica lacks, or its first extents."""
         key, replica = self._replica(pick)
@@ -142,6 +161,7 @@ class ReplicaPlanner:
         """If it may be."""
         return StoreRebuilt(store, self._store(store).incarnation + 1 + off_by)
 
+    @of_a_replica
     def assign(self, pick: int, replicas: list[int], off_by: int) -> Change:
         """With the leader, most often."""
         key, _ = self._replica(pick)

@@ -18,7 +18,7 @@ class KeeperLimits:
     spark_bytes_min: int = 256 * 1024 * 1024
     """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
     split_bytes_min: int = 512 * 1024 * 1024
-    """A replica with less to rewrite is one Spark task; of more, several share the keys, then the offsets."""
+    """A replica with less to rewrite is one task; of more, several (here: threads of one) share keys, then offsets."""
     spark_master: str = "local[*]"
     """Where the others run: a Spark master, or sc://HOST:PORT for Spark Connect. Executors must reach the stores."""
     collect_seconds: float = 60.0
