@@ -1,4 +1,4 @@
-"""The doctor on real brokers that let nobody in without TLS, a certificate and a password, and tell little to most."""
+"""Doctor and guard on real brokers that let nobody in without TLS, a certificate and a password, and tell little."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -185,10 +185,11 @@ def test_a_viewer_sees_all_replicas(secured: Secured, mechanism: str) -> None:
         ),
     ],
 )
-def test_strangers(secured: Secured, changed: dict[str, str], said: str) -> None:
-    """One line that says what does not fit, and exit code 3, of the repair too."""
+def test_strangers(secured: Secured, changed: dict[str, str], said: str, tmp_path: Path) -> None:
+    """One line that says what does not fit, and exit code 3, of the repair and of the guard, too."""
     options = secured.options(VIEWER, **changed)
-    for verb in (("doctor",), ("doctor", "repair", "table:0:1", "--dry-run")):
+    guard = ("guard", "--state", str(tmp_path / "guard.json"))
+    for verb in (("doctor",), ("doctor", "repair", "table:0:1", "--dry-run"), guard):
         line = secured.command.refused(*verb, *options, code=3)
         assert said in line
         assert "wrong" not in line
@@ -218,6 +219,13 @@ def test_rights_that_are_missing(secured: Secured) -> None:
         3,
         "holdfast: the right Alter on the cluster is missing",
     )
+
+
+def test_a_guard_that_may_only_look(secured: Secured, tmp_path: Path) -> None:
+    """It is told so before anything is paused."""
+    arguments = ("guard", "--state", str(tmp_path / "guard.json"), "--topic", "table")
+    said = secured.command.refused(*arguments, *secured.options(VIEWER), code=3)
+    assert said == "the right AlterConfigs on topic 'table' is missing"
 
 
 def test_the_brokers_ask_again_who_we_are(secured: Secured) -> None:

@@ -13,11 +13,12 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import bootstrap_option, complete_topic
+from holdfast.cli.endpoint import bootstrap_option, client_options, complete_topic
 from holdfast.cli.present import json_option
 from holdfast.errors import GuardRefused, HoldfastError, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.client.security import Security
     from holdfast.guard.run import Guard
     from holdfast.guard.state import Hold
 
@@ -50,6 +51,7 @@ state_option = click.option(
     help="Only topics of that name; * and ? stand for others. Repeatable.",
 )
 @bootstrap_option
+@client_options
 @state_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change and write down nothing.")
 @click.option(
@@ -83,6 +85,7 @@ def guard(
     margin_ms: int,
     interval_ms: int,
     listen: str,
+    security: "Security",
 ) -> None:
     """Guard the compacted topics of a Kafka cluster, until ^C: no cleanup while a replica is out of sync.
 
@@ -97,7 +100,7 @@ def guard(
     if not interval_ms:
         raise UsageError("--interval takes some time: 500ms, 1s, …")
     try:
-        with _opened(bootstrap, patterns, path, dry_run, margin_ms) as opened:
+        with _opened(bootstrap, security, patterns, path, dry_run, margin_ms) as opened:
             if opened is not None:
                 asyncio.run(_serve(opened, listen, interval_ms / 1000))
                 _take_leave(opened, path, dry_run)
@@ -166,7 +169,12 @@ def _print(hold: "Hold") -> None:
 
 @contextmanager
 def _opened(
-    bootstrap: str, patterns: tuple[str, ...], path: Path, dry_run: bool, margin_ms: int
+    bootstrap: str,
+    security: "Security",
+    patterns: tuple[str, ...],
+    path: Path,
+    dry_run: bool,
+    margin_ms: int,
 ) -> Iterator["Guard | None"]:
     """A guard that can do its work; None where there is none to do."""
     from holdfast.client.cluster import Cluster
@@ -178,7 +186,9 @@ def _opened(
     from holdfast.guard.world import DryWorld, KafkaWorld, is_holdfast
 
     seconds = ANSWER_SECONDS_MAX
-    with Cluster(bootstrap, client_id="holdfast-guard", timeout=seconds, patience_s=seconds) as cluster:
+    with Cluster(
+        bootstrap, client_id="holdfast-guard", timeout=seconds, patience_s=seconds, security=security
+    ) as cluster:
         if is_holdfast(cluster):
             click.echo("this is Holdfast: no guard is needed, it drops nothing that a replica has not seen")
             yield None
@@ -198,7 +208,7 @@ def _opened(
             yield Guard(
                 state,
                 world=world,
-                doctor=BackgroundDoctor(bootstrap, answer_seconds_max=10 * seconds),
+                doctor=BackgroundDoctor(bootstrap, security, answer_seconds_max=10 * seconds),
                 decider=Decider(Settings(margin_ms=margin_ms)),
                 write=(lambda state: None) if dry_run else file.write,
             )

@@ -4,6 +4,7 @@ import queue
 import threading
 
 from holdfast.client.cluster import Cluster, Topic
+from holdfast.client.security import Security
 from holdfast.doctor.cluster import Chosen, examine_topics
 from holdfast.doctor.examine import Examination
 from holdfast.doctor.live import Meter
@@ -17,8 +18,9 @@ WAIT_SECONDS_MAX = 60.0
 class BackgroundDoctor:
     """Implements `run.Doctor`: one examination after the other, on connections of its own, ended with the process."""
 
-    def __init__(self, bootstrap: str, *, answer_seconds_max: float) -> None:
+    def __init__(self, bootstrap: str, security: Security, *, answer_seconds_max: float) -> None:
         self._bootstrap = bootstrap
+        self._security = security
         self._answer_seconds_max = answer_seconds_max
         self._asked: queue.SimpleQueue[Examine] = queue.SimpleQueue()
         self._found: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
@@ -52,7 +54,11 @@ class BackgroundDoctor:
     def _examine(self, step: Examine) -> str | None:
         seconds = self._answer_seconds_max
         with Cluster(
-            self._bootstrap, client_id="holdfast-guard", timeout=seconds, patience_s=seconds
+            self._bootstrap,
+            client_id="holdfast-guard",
+            timeout=seconds,
+            patience_s=seconds,
+            security=self._security,
         ) as cluster:
             whole = cluster.topic(step.topic)
             if step.partition not in whole.partitions:

@@ -21,7 +21,8 @@ from holdfast.client.topics import (
     describe_configs_on,
     try_configs,
 )
-from holdfast.errors import ConnectionFailed, GuardRefused, HoldfastError, UnsupportedVersion, UsageError
+from holdfast.doctor.rights import needing
+from holdfast.errors import ConnectionFailed, HoldfastError, UnsupportedVersion, UsageError
 from holdfast.guard.decide import Alter
 from holdfast.guard.lever import MAX_LAG, MIN_LAG, Lags, pulled
 from holdfast.guard.sight import Look, SeenPartition, SeenTopic, Verdict
@@ -106,7 +107,7 @@ class KafkaWorld:
         alter_configs(self._cluster, step.topic, put=step.change.put, unset=step.change.unset)
 
     def check(self, mark: int) -> int:
-        """How many topics there are to be guarded; UsageError, GuardRefused or another error if they cannot be."""
+        """How many topics there are to be guarded; UsageError, RightMissing or another error if they cannot be."""
         known = self._cluster.metadata().topics
         for pattern in self._patterns:
             if not any(fnmatchcase(name, pattern) for name in known):
@@ -117,14 +118,16 @@ class KafkaWorld:
         for names in _chunks(wanted):
             for name, found in describe_configs_on(self._cluster, nodes[0], names, CONFIGS).items():
                 if isinstance(found, HoldfastError):
-                    raise GuardRefused(str(found))
+                    with needing("DescribeConfigs", name):
+                        raise found
                 if _is_compacted(found):
                     compacted.append(name)
         lever = Lags().changes_to(pulled(mark)).put
         for names in _chunks(compacted):
-            for failure in try_configs(self._cluster, names, lever).values():
+            for name, failure in try_configs(self._cluster, names, lever).items():
                 if failure is not None:
-                    raise GuardRefused(f"it could not be paused: {failure}")
+                    with needing("AlterConfigs", name):
+                        raise failure
         return len(compacted)
 
     def _is_wanted(self, name: str) -> bool:
