@@ -93,3 +93,12 @@ def test_closed_after_failure() -> None:
         assert connection.closed
         with pytest.raises(ConnectionFailed, match="is closed"):
             connection.send(MetadataRequest(topics=[]), versions=(4, 9))
+
+
+def test_a_peer_that_hangs_up_while_nothing_is_asked() -> None:
+    """A broker that restarts between two questions is noticed before the next one is lost on it."""
+    with FakeBroker({}) as broker:
+        connection = Connection("127.0.0.1", broker.port)
+        assert not connection.is_over()
+    assert connection.is_over()
+    assert connection.closed

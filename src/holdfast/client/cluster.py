@@ -157,7 +157,7 @@ class Cluster:
     def any_broker(self) -> Connection:
         """A broker that is already connected, else the first that answers."""
         for connection in self._connections.values():
-            if not connection.closed:
+            if not connection.is_over():
                 return connection
         failures = []
         for address in dict.fromkeys([*self._bootstrap, *self._metadata.brokers.values()]):
@@ -199,7 +199,7 @@ class Cluster:
 
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
-        if connection is None or connection.closed:
+        if connection is None or connection.is_over():
             connection = Connection(
                 address.host,
                 address.port,

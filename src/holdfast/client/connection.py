@@ -1,5 +1,6 @@
 """One connection to one Kafka endpoint."""
 
+import select
 import socket
 import ssl
 import struct
@@ -102,6 +103,12 @@ class Connection:
         if answer.finalized_features_epoch < 0:
             return {}
         return {each.name: each.max_version_level for each in answer.finalized_features}
+
+    def is_over(self) -> bool:
+        """Whether it is closed, by us or, while nothing was asked, by a broker that restarted or found it idle."""
+        if not self.closed and _hung_up(self._socket):
+            self.close()
+        return self.closed
 
     def close(self) -> None:
         """Ends the connection; calling it again does nothing."""
@@ -254,6 +261,12 @@ class Connection:
     def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
         self.close()
         raise ConnectionFailed(f"the broker at {self.address} {what}") from cause
+
+
+def _hung_up(connected: socket.socket) -> bool:
+    look = select.poll()
+    look.register(connected, getattr(select, "POLLRDHUP", 0))
+    return bool(look.poll(0))
 
 
 def _tls_reason(error: ssl.SSLError) -> str:

@@ -218,7 +218,7 @@ class TransactionalProducer:
 
         def ask() -> Any:
             coordinator = self._coordinators.pop((kind, key), None)
-            if coordinator is None or coordinator.closed:
+            if coordinator is None or coordinator.is_over():
                 coordinator = find_coordinator(self._cluster, kind, key)
             answer = coordinator.send(request, versions=versions)
             _check(answer, f"{request.name.removesuffix('Request')} of {self.identity.transactional_id!r}")
