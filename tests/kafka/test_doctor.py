@@ -19,22 +19,21 @@ SEED = 11
 pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX)
 
 
+def test_a_healthy_cluster_is_clean(pytestconfig: pytest.Config) -> None:
+    """Deletes, transactions, moving leaders and restarts under cleaners that never rest: many looks, no finding."""
+    options = KafkaOptions(version=pytestconfig.getoption("kafka"))
+    with open_engine(library.load("tombstone"), options) as opened:
+        healthy = Healthy(opened.brokers, SEED)
+        healthy.live(HEALTHY_SECONDS)
+    assert healthy.transactions > 0
+
+
 @pytest.fixture(scope="module", params=["tombstone", "stuck"])
 def engine(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[tuple[str, KafkaEngine]]:
-    """Brokers for one scenario; whatever else runs on them runs before it."""
+    """Brokers for one scenario."""
     options = KafkaOptions(version=pytestconfig.getoption("kafka"))
     with open_engine(library.load(request.param), options) as opened:
         yield request.param, opened
-
-
-def test_a_healthy_cluster_is_clean(engine: tuple[str, KafkaEngine]) -> None:
-    """Deletes, transactions, moving leaders and restarts under cleaners that never rest: many looks, no finding."""
-    name, opened = engine
-    if name != "tombstone":
-        pytest.skip("once is enough")
-    healthy = Healthy(opened.brokers, SEED)
-    healthy.live(HEALTHY_SECONDS)
-    assert healthy.transactions > 0
 
 
 def test_the_harm_is_there_and_named_before_leadership_moves(engine: tuple[str, KafkaEngine]) -> None:
