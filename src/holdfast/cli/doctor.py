@@ -11,7 +11,7 @@ from holdfast.cli import present
 from holdfast.cli.doctor_repair import repair
 from holdfast.cli.doctor_view import Teller, progress, watch
 from holdfast.cli.duration import DurationType
-from holdfast.cli.endpoint import bootstrap_option, client_options, complete_topic, connect
+from holdfast.cli.endpoint import bootstrap_option, client_options, connect, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.cli.spark_option import master_option
 from holdfast.errors import HoldfastError, UsageError
@@ -31,15 +31,7 @@ html_option = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "-t",
-    "--topic",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    shell_complete=complete_topic,
-    help="Only topics of that name; * and ? stand for others. Repeatable.",
-)
+@patterns_option
 @click.option(
     "--wait",
     "wait_ms",

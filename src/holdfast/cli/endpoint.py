@@ -138,6 +138,17 @@ def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return []
 
 
+patterns_option = click.option(
+    "-t",
+    "--topic",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    shell_complete=complete_topic,
+    help="Only topics of that name; * and ? stand for others. Repeatable.",
+)
+
+
 def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Group names for the shell, likewise."""
     from holdfast.client.groups import list_groups

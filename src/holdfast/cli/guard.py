@@ -13,7 +13,7 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import bootstrap_option, client_options, complete_topic
+from holdfast.cli.endpoint import bootstrap_option, client_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.errors import GuardRefused, HoldfastError, UsageError
 
@@ -41,15 +41,7 @@ state_option = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "-t",
-    "--topic",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    shell_complete=complete_topic,
-    help="Only topics of that name; * and ? stand for others. Repeatable.",
-)
+@patterns_option
 @bootstrap_option
 @client_options
 @state_option
