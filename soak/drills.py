@@ -4,7 +4,6 @@
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.state import PartFiles
 from holdfast.pipelines.status import ADAPTER, SERVICE, look_at
 from tests.pipelines.files import write_pipeline
+from tests.pipelines.watch.watcher import watching
 from tests.process import HoldfastProcess
 
 FAULTS: Final = ("stall", "lost", "hang", "crash")
@@ -43,7 +43,7 @@ def main(only: str | None) -> None:
         pipeline = _prepare(directory, holdfast.bootstrap)
         stack.enter_context(_producer(pipeline, directory))
         stack.enter_context(_parts(pipeline, directory))
-        watcher = stack.enter_context(_watcher(pipeline))
+        watcher = stack.enter_context(watching(pipeline.path))
         _await_health(pipeline, holdfast.bootstrap)
         failed = [fault for fault in FAULTS if only in {None, fault} and not _drill(pipeline, watcher, fault)]
     if failed:
@@ -141,23 +141,6 @@ def _parts(pipeline: Pipeline, directory: Path) -> Iterator[None]:
         for process in processes:
             process.kill()
             process.wait()
-
-
-@contextmanager
-def _watcher(pipeline: Pipeline) -> Iterator[str]:
-    command = [sys.executable, "-m", "holdfast", "watch", "--pipeline", str(pipeline.path)]
-    process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, process_group=0
-    )
-    assert process.stdout is not None
-    try:
-        found = re.search(r"http://(\S+)/alarms", process.stdout.readline())
-        assert found is not None
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 if __name__ == "__main__":

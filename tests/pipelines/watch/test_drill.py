@@ -1,7 +1,6 @@
 """`holdfast recon drill` against a real process, a real log and a real watcher, with thresholds of seconds."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.state import PartFiles
 from holdfast.pipelines.status import ADAPTER
 from tests.pipelines.files import make_pipeline
+from tests.pipelines.watch.watcher import watching
 
 ROOT = Path(__file__).parents[3]
 WAIT_S_MAX = 60.0
@@ -62,18 +62,8 @@ def pipeline(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def watcher(pipeline: Pipeline) -> Iterator[str]:
     """Its address."""
-    command = [sys.executable, "-m", "holdfast", "watch", "--pipeline", str(pipeline.path)]
-    command += ["--listen", "127.0.0.1:0", "--interval", "200ms"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        found = re.search(r"http://(\S+)/alarms", process.stdout.readline())
-        assert found is not None
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait(WAIT_S_MAX)
-        process.stdout.close()
+    with watching(pipeline.path, "--interval", "200ms") as address:
+        yield address
 
 
 def drill(file: Path, watcher: str, *words: str) -> "subprocess.Popen[str]":

@@ -30,6 +30,7 @@ from holdfast.pipelines.watch.observer import Observer, watched
 from holdfast.pipelines.watch.profile import derive
 from holdfast.records.build import Record
 from tests.pipelines.files import make_pipeline
+from tests.pipelines.watch.watcher import watching
 
 
 def now_ms() -> int:
@@ -161,23 +162,13 @@ def test_a_process_that_was_killed_tells_nothing_any_more_and_one_that_left_need
 
 
 @pytest.fixture
-def watching(adapter: Adapter) -> Iterator[str]:
+def watcher(adapter: Adapter) -> Iterator[str]:
     """A watcher of its own, with thresholds of a second; yields its address."""
     file = adapter.pipeline.path
     text = file.read_text().replace("interval: 1s", "interval: 100ms").replace("stall: 60s", "stall: 1s")
     file.write_text(text)
-    command = [sys.executable, "-m", "holdfast", "watch", "--pipeline", str(file), "--listen", "127.0.0.1:0"]
-    command += ["--interval", "200ms", "--no-canaries"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        found = re.search(r"http://(\S+)/alarms", process.stdout.readline())
-        assert found is not None
-        yield found[1]
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
+    with watching(file, "--interval", "200ms", "--no-canaries") as address:
+        yield address
 
 
 def ask(address: str, path: str) -> str:
@@ -191,19 +182,19 @@ def check(address: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_stall_is_told_over_http_and_by_check_and_so_is_a_dead_watcher(
-    adapter: Adapter, watching: str
+    adapter: Adapter, watcher: str
 ) -> None:
     adapter.send(10)
     adapter.commit(4)
     deadline = time.monotonic() + 60
     alarms: list[dict[str, Any]] = []
     while not alarms and time.monotonic() < deadline:
-        alarms = json.loads(ask(watching, "/alarms"))["alarms"]
+        alarms = json.loads(ask(watcher, "/alarms"))["alarms"]
     assert [alarm["kind"] for alarm in alarms] == ["stalled"]
-    found = check(watching)
+    found = check(watcher)
     assert found.returncode == 1
     assert "stalled" in found.stdout
-    page = ask(watching, "/metrics")
+    page = ask(watcher, "/metrics")
     assert 'kind="stalled"' in page
     assert_rules_match(page)
     dead = check("127.0.0.1:1")
