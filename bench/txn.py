@@ -4,6 +4,7 @@
 topic, flushes; a transaction sends the same and commits. Both with confluent-kafka, against one Holdfast process,
 directly and through a proxy that makes each round trip 1 or 4 ms longer; per-message transactions against
 librdkafka's mock cluster as well, which keeps nothing and lives in the client's process: the client's own floor.
+`python -m bench.txn goals` takes only the rows that have a goal, `... table` all but the size of the control plane.
 """
 
 import re
@@ -59,27 +60,30 @@ class Cell:
 
 def main() -> int:
     """The goals first, then the whole table, then the size of the control plane."""
+    wanted = sys.argv[1:] or ["goals", "table", "size"]
     begin()
     cells: dict[Cell, Figure] = {}
+    rest: list[Figure] = []
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(dir=FIGURES.parent))
         process = undo.enter_context(HoldfastProcess(Path(directory, "data")))
         ours = Endpoint(name="Holdfast", bootstrap=process.bootstrap)
         goals = _goals(ours, mock_cluster(undo))
-        requests = _round_trips(ours, process)
-        for delay_ms in DELAYS_MS:
-            cells |= _table(ours, process.port, delay_ms)
-        size = aborted_bytes(Path(directory), ABORTED)
-    aborted = Figure(name=f"control plane, {ABORTED:,} aborted transactions", value=size / 1e6, unit="MB")
-    rest = [*requests, _waits(cells), aborted, *_cheap_from(cells), *goals]
-    plot = draw(
-        FIGURES / "txn.svg",
-        {(c.delay_ms, c.producers, c.size): (f.value, f.baseline or 0.0) for c, f in cells.items()},
-    )
-    Console().print(_matrix(cells))
-    code = publish("txn", [*cells.values(), *rest], shown=rest)
-    print(f"plot: {plot.relative_to(FIGURES.parents[1])}")
-    return code
+        if "table" in wanted:
+            rest += _round_trips(ours, process)
+            for delay_ms in DELAYS_MS:
+                cells |= _table(ours, process.port, delay_ms)
+            rest += [_waits(cells), *_cheap_from(cells)]
+        if "size" in wanted:
+            size = aborted_bytes(Path(directory), ABORTED)
+            name = f"control plane, {ABORTED:,} aborted transactions"
+            rest.append(Figure(name=name, value=size / 1e6, unit="MB"))
+    if cells:
+        rates = {(c.delay_ms, c.producers, c.size): (f.value, f.baseline or 0.0) for c, f in cells.items()}
+        plot = draw(FIGURES / "txn.svg", rates)
+        Console().print(_matrix(cells))
+        print(f"plot: {plot.relative_to(FIGURES.parents[1])}")
+    return publish("txn", [*cells.values(), *rest, *goals], shown=[*rest, *goals])
 
 
 def _matrix(cells: Mapping[Cell, Figure]) -> Table:

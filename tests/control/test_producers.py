@@ -72,6 +72,36 @@ def test_sequences_are_checked_again(plane: ControlPlane, apply: Apply, epoch: i
     assert len(plane.find_producers(TOPIC, 0)[9].window) == 2
 
 
+@pytest.mark.parametrize("rehearsed", [False, True], ids=["refused", "rehearsed"])
+def test_a_batch_of_a_frame_without_effect_is_still_to_come(
+    plane: ControlPlane, apply: Apply, rehearsed: bool
+) -> None:
+    """What a control plane remembers of a producer is what was committed, and nothing else."""
+    apply(ProducerAdvanced(TOPIC, 0, 9, 1, 0, 0, 0, 0, -1))
+    before = plane.find_producers(TOPIC, 0)
+    ahead = ProducerAdvanced(TOPIC, 0, 9, 1, 1, 1, 1, 1, -1)
+    if rehearsed:
+        plane.rehearse([ahead])
+    else:
+        with pytest.raises(CommitRefused, match="does not end"):
+            apply(ahead, _extent(7, 7))
+    assert plane.find_producers(TOPIC, 0) == before
+    apply(ahead)
+    assert [batch.first_sequence for batch in plane.find_producers(TOPIC, 0)[9].window] == [0, 1]
+
+
+def test_more_producers_than_one_statement_takes(plane: ControlPlane, apply: Apply) -> None:
+    """Each of them has its row, and goes on from there."""
+    for sequence in (0, 1):
+        apply(
+            *(ProducerAdvanced(TOPIC, 0, who, 0, sequence, sequence, who, who, -1) for who in range(1, 100))
+        )
+    found = plane.find_producers(TOPIC, 0)
+    assert sorted(found) == list(range(1, 100))
+    for who, state in found.items():
+        assert state.window == (WrittenBatch(0, 0, who, who), WrittenBatch(1, 1, who, who))
+
+
 def test_batches_of_one_frame_are_checked_in_order(plane: ControlPlane, apply: Apply) -> None:
     """A client has several in flight, and they share a commit."""
     batches = [ProducerAdvanced(TOPIC, 0, 9, 0, n, n, n, n, -1) for n in range(3)]

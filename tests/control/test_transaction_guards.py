@@ -82,3 +82,40 @@ def test_an_ended_instance_takes_no_more_data_where_it_has_some(plane: ControlPl
     with pytest.raises(CommitRefused, match="instance 5 is not open"):
         apply(_extent(2, 5))
     assert plane.find_bounds(TOPIC, 0).end == plane.find_bounds(TOPIC, 0).last_stable == 2
+
+
+def test_an_instance_that_a_refused_frame_began_is_not_open(plane: ControlPlane, apply: Apply) -> None:
+    """The next frame finds nothing of it."""
+    with pytest.raises(CommitRefused, match="does not end at 9"):
+        apply(TransactionBegun(5, 7), _extent(9, 5))
+    with pytest.raises(CommitRefused, match="instance 5 is not open"):
+        apply(_extent(0, 5))
+    assert plane.find_bounds(TOPIC, 0).end == 0
+
+
+def test_extents_of_one_frame_follow_each_other(plane: ControlPlane, apply: Apply) -> None:
+    """Each begins where the one before ends, or none of them is taken."""
+    for second in (
+        _extent(2, NO_INSTANCE),
+        _extent(0, NO_INSTANCE),
+        replace(_extent(1, NO_INSTANCE), leader_epoch=1),
+    ):
+        with pytest.raises(CommitRefused, match="does not end at"):
+            apply(_extent(0, NO_INSTANCE), second)
+    apply(_extent(0, NO_INSTANCE), _extent(1, NO_INSTANCE), _extent(2, NO_INSTANCE))
+    assert plane.find_bounds(TOPIC, 0).end == 3
+
+
+def test_instances_begin_in_the_order_of_their_numbers(plane: ControlPlane, apply: Apply) -> None:
+    """A number that is not above all before it was given already."""
+    with pytest.raises(CommitRefused, match="instance 5 has begun already"):
+        apply(TransactionBegun(6, 7), TransactionBegun(5, 8))
+    apply(TransactionBegun(5, 7), TransactionBegun(6, 8))
+    assert plane.find_next_instance() == 7
+
+
+def test_an_instance_that_ended_in_this_frame_takes_no_more(plane: ControlPlane, apply: Apply) -> None:
+    """Though it began in the same frame, too."""
+    with pytest.raises(CommitRefused, match="instance 5 is not open"):
+        apply(TransactionBegun(5, 7), _extent(0, 5), TransactionEnded(5, True, 1), _extent(1, 5))
+    assert plane.find_bounds(TOPIC, 0).end == 0

@@ -1,7 +1,5 @@
 """One transactional id: who may write, how a transaction ends, and whom a retry is answered."""
 
-from dataclasses import replace
-
 import pytest
 
 from holdfast.errors import (
@@ -175,7 +173,7 @@ def test_a_missing_spare_id_is_asked_for(epoch: int) -> None:
 
 def test_beginning_keeps_the_turn() -> None:
     """Nobody loses the right to write by it."""
-    assert opened() == replace(owned(), phase=Phase.ONGOING, instance=3, started_ms=1000)
+    assert opened() == owned()._replace(phase=Phase.ONGOING, instance=3, started_ms=1000)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -183,7 +181,7 @@ def test_an_end_of_the_first_generation_keeps_the_epoch(commit: bool) -> None:
     """TV1: the turn alone tells the next transaction from this one."""
     phase = Phase.COMMITTED if commit else Phase.ABORTED
     state = ended(opened(), commit=commit, bump=False)
-    assert state == replace(owned(phase=phase), turn=6, started_ms=1000)
+    assert state == owned(phase=phase)._replace(turn=6, started_ms=1000)
     assert ended(state, commit=commit, bump=False) is state
     with pytest.raises(InvalidTxnState):
         ended(state, commit=not commit, bump=False)

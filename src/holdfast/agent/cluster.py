@@ -254,12 +254,13 @@ class Cluster:
         ]
 
     def _committed(self, committed: Committed) -> None:
+        # First: the rest may fail, and nobody tells these ids again.
+        if committed.transactional_ids or committed.is_replay:
+            self.transactions.watch(committed.transactional_ids, is_replay=committed.is_replay)
         if committed.topics_changed:
             self.catalog.refresh()
             self.coordination.read_stores()
             self.reassignment.finish_what_is_ready()
-        if committed.opened:
-            self.transactions.watch(committed.opened)
         self.waiters.wake(committed.appended)
 
     async def close(self) -> None:

@@ -30,8 +30,10 @@ class Committed:
     answers: list[object]
     appended: list[PartitionKey]
     """Those that grew, became stable further on, or went; after a replay, all that there are."""
-    opened: Mapping[str, TransactionalId] = field(default_factory=dict)
-    """Transactional ids that have begun a transaction, by name; after a replay, all that have one open."""
+    transactional_ids: Mapping[str, TransactionalId] = field(default_factory=dict)
+    """Those that have changed, as they stand, by name; after a replay, all that have a transaction open."""
+    is_replay: bool = False
+    """Whether anything may have changed besides."""
     topics_changed: bool = False
     """Whether there are other topics now, or other configs, partitions or leaders; after a replay, for all we know."""
     transactions_begun: int = 0
@@ -102,7 +104,8 @@ class Committer:
         return replace(
             committed,
             appended=committed.appended + self._topics.list_partitions(),
-            opened=self._transactions.list_open(),
+            transactional_ids=self._transactions.list_open(),
+            is_replay=True,
             topics_changed=True,
         )
 
@@ -144,11 +147,11 @@ class Committer:
             self._read_stores()
             fenced = {change.store for change in plan.upkeep if isinstance(change, StoreFenced)}
             self._depose_or_try_again(frozenset(fenced))
-        moved = stores_changed or bool(lost) or any(isinstance(change, LeaderMoved) for change in changes)
+        moved = stores_changed or bool(lost) or LeaderMoved in map(type, changes)
         return Committed(
             answers=answers,
             appended=[*plan.appended, *ended, *stable],
-            opened=plan.transactions.opened,
+            transactional_ids=plan.transactions.changed,
             topics_changed=moved or not plan.topics.is_empty,
             transactions_begun=len(plan.transactions.begun),
             transactions_committed=sum(end.committed for end in plan.transactions.ended),

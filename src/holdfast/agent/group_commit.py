@@ -73,7 +73,7 @@ class GroupCommit:
     def submit(self, write: Write) -> "asyncio.Future[object]":
         """Queue a write; the future has its answer once it is durable."""
         future: asyncio.Future[object] = self._loop.create_future()
-        self.submit_to(write, partial(_resolve, future))
+        self.submit_to(write, partial(resolve, future))
         return future
 
     def submit_to(self, write: Write, deliver: Deliver) -> None:
@@ -190,7 +190,8 @@ class GroupCommit:
             # A bug of ours must not leave clients waiting for ever, nor end the thread that all writes need.
             logger.exception("commit of %d writes failed", len(writes))
             error = StorageUnavailable("internal error: the log of the agent has the traceback")
-            return Committed(answers=[error] * len(writes), appended=[])
+            # It may have been recorded before it failed: what was heard of earlier commits is to be asked for again.
+            return Committed(answers=[error] * len(writes), appended=[], is_replay=True)
 
     def _take(self) -> list[Submitted]:
         """All that is queued, up to the size of one frame; waits for the first, and is empty at the end."""
@@ -215,6 +216,7 @@ class GroupCommit:
         return first + group
 
     def _deliver(self, group: list[Submitted], committed: Committed) -> None:
+        # Before anybody is answered: the coordinator judges the next request by what it was told of commits.
         self._on_committed(committed)
         if group is self._given_up:
             logger.info("the commit that took too long has ended: writes are taken again")
@@ -235,7 +237,8 @@ class GroupCommit:
                 logger.exception("the answer to %s was not delivered", type(write).__name__)
 
 
-def _resolve(future: "asyncio.Future[object]", answer: object) -> None:
+def resolve(future: "asyncio.Future[object]", answer: object) -> None:
+    """Give a future its answer or its error, unless nobody waits for it any more."""
     if future.cancelled():
         return
     if isinstance(answer, Exception):

@@ -23,8 +23,9 @@ from holdfast.control.plane import (
     Topic,
 )
 from holdfast.control.replicas import PartitionRemoval, Segment, StoreState
-from holdfast.control.sqlite_apply import FrameApplier, decode_producer
+from holdfast.control.sqlite_apply import FrameApplier
 from holdfast.control.sqlite_log import LogReader
+from holdfast.control.sqlite_producers import decode_producer
 from holdfast.control.sqlite_replica_reader import ReplicaReader
 from holdfast.control.sqlite_schema import connect, migrate, write_snapshot
 from holdfast.control.sqlite_transactions import TransactionReader

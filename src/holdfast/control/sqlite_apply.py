@@ -1,26 +1,24 @@
 """The writing half of the SQLite control plane: one frame's footer becomes one SQL transaction."""
 
-import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
 from holdfast.control.coordination import COORDINATED, Coordination
+from holdfast.control.sqlite_extents import ExtentTable, Places, find_places
 from holdfast.control.sqlite_groups import GroupTable
-from holdfast.control.sqlite_log import PLACE
+from holdfast.control.sqlite_producers import ProducerTable
 from holdfast.control.sqlite_replicas import PlaceOf, ReplicaRows
 from holdfast.control.sqlite_segments import SegmentTable
-from holdfast.control.sqlite_spans import close_spans
 from holdfast.control.sqlite_stores import StoreTable
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.control.sqlite_transactions import TransactionTable
 from holdfast.control.sqlite_trim import trim
-from holdfast.errors import CommitRefused, KafkaRefusal, StoreFailed
-from holdfast.rules.producer import ProducerState, WrittenBatch, append_batch, check_batch
-from holdfast.rules.transaction import NO_INSTANCE
+from holdfast.errors import CommitRefused, StoreFailed
 from holdfast.store.footer import (
     Change,
     ExtentAppended,
@@ -40,7 +38,6 @@ from holdfast.store.footer import (
     TransactionalIdSet,
     TransactionBegun,
     TransactionEnded,
-    extents_on,
 )
 from holdfast.store.replica_changes import (
     ExtentsCarried,
@@ -56,8 +53,8 @@ from holdfast.store.replica_changes import (
 )
 from holdfast.store.store import StoredFrame
 
-Places = dict[int, bytes]
-"""What the column `places` says, by the identity of the extent's change."""
+Applier = Callable[[Sequence[Any], Places], None]
+"""Applies changes of one kind that follow each other in a footer."""
 
 
 class FrameApplier:
@@ -77,45 +74,54 @@ class FrameApplier:
         self._replicas = ReplicaRows(writer, coordination)
         self._topics = TopicTable(writer, topic_rows, self._replicas)
         self._transactions = TransactionTable(writer, self._topics)
+        self._extents = ExtentTable(writer, self._topics, self._transactions)
+        self._producers = ProducerTable(writer, self._topics)
         self._groups = GroupTable(writer, self._topics, self._transactions)
         self._segments = SegmentTable(writer, self._topics, self._replicas)
         self._stores = StoreTable(writer, self._topics, self._replicas, self._segments)
+        # None: it must be looked up.
+        self._applied: int | None = None
         # Frames are applied by one thread, trimming may be another's work.
         self._writing = threading.RLock()
-        self._appliers: dict[type[Change], Callable[[Any, Places], None]] = {
-            TopicCreated: lambda change, _: self._topics.create(change),
-            TopicDeleted: lambda change, _: self._topics.delete(change),
-            PartitionsAdded: lambda change, _: self._topics.add_partitions(change),
-            TopicConfigured: lambda change, _: self._topics.configure(change),
-            LogStartMoved: lambda change, _: self._topics.move_log_start(change),
-            ExtentAppended: self._append_extent,
-            ProducerAdvanced: self._advance_producer,
+        one_by_one: dict[type[Change], Callable[[Any], None]] = {
+            TopicCreated: self._topics.create,
+            TopicDeleted: self._topics.delete,
+            PartitionsAdded: self._topics.add_partitions,
+            TopicConfigured: self._topics.configure,
+            LogStartMoved: self._topics.move_log_start,
             ProducerIdsAllotted: self._allot_producer_ids,
-            GroupOffsetCommitted: lambda change, _: self._groups.commit_offset(change),
-            GroupOffsetDeleted: lambda change, _: self._groups.delete_offset(change),
-            GroupSaved: lambda change, _: self._groups.save(change),
-            GroupDeleted: lambda change, _: self._groups.delete(change),
-            TransactionalIdSet: lambda change, _: self._transactions.set(change),
-            TransactionBegun: lambda change, _: self._transactions.begin(change),
-            TransactionEnded: lambda change, _: self._transactions.end(change),
-            GroupOffsetStaged: lambda change, _: self._transactions.stage(change),
+            GroupOffsetCommitted: self._groups.commit_offset,
+            GroupOffsetDeleted: self._groups.delete_offset,
+            GroupSaved: self._groups.save,
+            GroupDeleted: self._groups.delete,
+            GroupOffsetStaged: self._transactions.stage,
             LeaderMoved: self._move_leader,
-            KeeperLeased: lambda change, _: self._stores.lease(change),
-            SegmentsPublished: lambda change, _: self._segments.publish(change),
-            ExtentsCarried: lambda change, _: self._segments.carry(change),
-            StoreAdded: lambda change, _: self._stores.add(change),
-            StoreLeft: lambda change, _: self._stores.leave(change),
-            StoreJoining: lambda change, _: self._stores.come(change),
-            StoreJoined: lambda change, _: self._stores.join(change),
-            StoreFenced: lambda change, _: self._stores.fence(change),
-            StoreRebuilt: lambda change, _: self._stores.rebuild(change),
-            ReplicasAssigned: lambda change, _: self._stores.assign(change),
+            KeeperLeased: self._stores.lease,
+            SegmentsPublished: self._segments.publish,
+            ExtentsCarried: self._segments.carry,
+            StoreAdded: self._stores.add,
+            StoreLeft: self._stores.leave,
+            StoreJoining: self._stores.come,
+            StoreJoined: self._stores.join,
+            StoreFenced: self._stores.fence,
+            StoreRebuilt: self._stores.rebuild,
+            ReplicasAssigned: self._stores.assign,
+        }
+        self._appliers: dict[type[Change], Applier] = {
+            **{kind: _each(apply) for kind, apply in one_by_one.items()},
+            ExtentAppended: self._extents.append,
+            ProducerAdvanced: lambda changes, _: self._producers.advance(changes),
+            TransactionBegun: lambda changes, _: self._transactions.begin(changes),
+            TransactionEnded: lambda changes, _: self._transactions.end(changes),
+            TransactionalIdSet: lambda changes, _: self._transactions.set(changes),
         }
 
     def find_applied(self) -> int:
         """The number of the last frame applied."""
-        row = self._writer.execute("SELECT frame FROM applied").fetchone()
-        return row[0] if row else 0
+        if self._applied is None:
+            row = self._writer.execute("SELECT frame FROM applied").fetchone()
+            self._applied = row[0] if row else 0
+        return self._applied
 
     def apply(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         """Record one durable frame: see `ControlPlane.apply`."""
@@ -127,12 +133,10 @@ class FrameApplier:
         """Apply the changes and take them back: see `ControlPlane.rehearse`."""
         with self._writing:
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
                 try:
-                    refusal = self._apply_all([], changes)
+                    refusal = self._try_all([], changes)
                 finally:
-                    self._writer.execute("ROLLBACK")
-                    self._topics.forget()
+                    self._take_back()
             except sqlite3.Error as failure:
                 raise StoreFailed(f"the control plane cannot rehearse a frame: {failure}") from failure
         if refusal is not None:
@@ -148,12 +152,13 @@ class FrameApplier:
 
     def _record(self, frames: Sequence[StoredFrame], changes: Sequence[Change], lost: Sequence[int]) -> None:
         number = frames[0].number
+        self._applied = None
         with self._synced(bool(lost)):
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                refusal = self._apply_all(frames, changes)
+                refusal = self._try_all(frames, changes)
                 # After the changes, which must find the store as a replay will: that knows of no loss.
-                self._stores.lose(lost, {} if refusal else self._find_begun(changes))
+                if lost:
+                    self._stores.lose(lost, {} if refusal else self._find_begun(changes))
                 self._writer.executemany(
                     "UPDATE stores SET frame = ?, journal = ?, position = ? WHERE store = ?",
                     ((number, frame.end.journal, frame.end.position, frame.store) for frame in frames),
@@ -163,12 +168,36 @@ class FrameApplier:
             except sqlite3.Error as failure:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
-                self._topics.forget()
+                self._forget()
                 raise StoreFailed(f"the control plane cannot record frame {number}: {failure}") from failure
+        self._applied = number
         if refusal is not None:
-            self._topics.forget()
             raise refusal
         self._topics.publish()
+        self._producers.publish()
+        self._transactions.forget()
+
+    def _try_all(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> CommitRefused | None:
+        """Begin an SQL transaction with all changes, or with none of them; then the reason.
+
+        What does not fit together is applied once more, one change after the other, so that the first that is
+        refused says why. To begin anew costs those alone; a savepoint would copy every page that changes.
+        """
+        places = find_places(frames, changes)
+        refusal = self._apply_all((list(alike) for _, alike in groupby(changes, type)), places)
+        if refusal is not None:
+            self._take_back()
+            refusal = self._apply_all(([change] for change in changes), places)
+        if refusal is not None:
+            self._take_back()
+            self._writer.execute("BEGIN IMMEDIATE")
+        return refusal
+
+    def _take_back(self) -> None:
+        self._forget()
+        # What could not begin, or was taken back by SQLite itself, leaves nothing: the failure is the one to tell.
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
 
     def add_store(self, store: int) -> None:
         """Make a store known."""
@@ -202,6 +231,12 @@ class FrameApplier:
             if is_needed:
                 self._writer.execute("PRAGMA synchronous = NORMAL")
 
+    def _forget(self) -> None:
+        """What was written in this SQL transaction does not count."""
+        self._topics.forget()
+        self._producers.forget()
+        self._transactions.forget()
+
     def _find_begun(self, changes: Sequence[Change]) -> dict[PlaceOf, int]:
         """Where the partitions begin of which the frame holds something."""
         begun: dict[PlaceOf, int] = {}
@@ -210,88 +245,23 @@ class FrameApplier:
                 begun.setdefault((topic, change.partition), change.first)
         return begun
 
-    def _apply_all(self, frames: Sequence[StoredFrame], changes: Sequence[Change]) -> CommitRefused | None:
-        """All changes, or none of them and the reason."""
-        places = _places(frames, changes)
-        self._writer.execute("SAVEPOINT changes")
+    def _apply_all(self, groups: Iterable[Sequence[Change]], places: Places) -> CommitRefused | None:
+        """Changes in groups of one kind, in an SQL transaction of their own; why they are refused, if they are."""
+        self._writer.execute("BEGIN IMMEDIATE")
         try:
-            for change in changes:
-                self._appliers[type(change)](change, places)
+            for alike in groups:
+                self._appliers[type(alike[0])](alike, places)
         except CommitRefused as refusal:
-            self._writer.execute("ROLLBACK TO changes")
             return refusal
         except sqlite3.IntegrityError as violation:
             # No retry would ever succeed: to try again for ever would close the log to everybody.
-            self._writer.execute("ROLLBACK TO changes")
             return CommitRefused(f"the changes break a rule of the schema: {violation}")
         return None
 
-    def _append_extent(self, change: ExtentAppended, places: Places) -> None:
-        topic = self._topics.get(change.topic_id)
-        moved = self._writer.execute(
-            "UPDATE partitions SET log_end = ?"
-            " WHERE topic = ? AND partition = ? AND log_end = ? AND leader_epoch = ?",
-            (change.last + 1, topic, change.partition, change.first, change.leader_epoch),
-        ).rowcount
-        if moved != 1:
-            raise CommitRefused(f"{change.topic_id}/{change.partition} does not end at {change.first}")
-        is_transactional = change.instance != NO_INSTANCE
-        if is_transactional:
-            self._transactions.join(topic, change.partition, change.first, change.instance)
-        self._writer.execute(
-            "INSERT INTO extents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-            (
-                topic,
-                change.partition,
-                change.last,
-                change.first,
-                places[id(change)],
-                change.length_bytes,
-                change.max_timestamp,
-                change.leader_epoch,
-                change.instance if is_transactional else None,
-                change.first_timestamp,
-            ),
-        )
-        close_spans(self._writer, topic, change.partition, change.first, change.last)
-
-    def _advance_producer(self, change: ProducerAdvanced, places: Places) -> None:
-        key = (self._topics.get(change.topic_id), change.partition, change.producer_id)
-        row = self._writer.execute(
-            "SELECT producer_epoch, batches FROM producers"
-            " WHERE topic = ? AND partition = ? AND producer_id = ?",
-            key,
-        ).fetchone()
-        state = row and decode_producer(*row)
-        try:
-            repeated = check_batch(
-                state,
-                epoch=change.producer_epoch,
-                first_sequence=change.first_sequence,
-                last_sequence=change.last_sequence,
-            )
-        except KafkaRefusal as refusal:
-            raise CommitRefused(f"producer {change.producer_id}: {refusal}") from refusal
-        if repeated is not None:
-            raise CommitRefused(f"producer {change.producer_id} repeats sequence {change.first_sequence}")
-        batch = WrittenBatch(
-            first_sequence=change.first_sequence,
-            last_sequence=change.last_sequence,
-            first_offset=change.first_offset,
-            last_offset=change.last_offset,
-            timestamp_ms=change.timestamp_ms,
-        )
-        state = append_batch(state, epoch=change.producer_epoch, batch=batch)
-        self._writer.execute(
-            "INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?)",
-            # The text of lists of integers is JSON, at a fraction of the price of an encoder.
-            (*key, state.epoch, str(list(map(list, state.window)))),
-        )
-
-    def _allot_producer_ids(self, change: ProducerIdsAllotted, places: Places) -> None:
+    def _allot_producer_ids(self, change: ProducerIdsAllotted) -> None:
         self._writer.execute("UPDATE producer_ids SET next_id = max(next_id, ?)", (change.next_id,))
 
-    def _move_leader(self, change: LeaderMoved, places: Places) -> None:
+    def _move_leader(self, change: LeaderMoved) -> None:
         key = (self._topics.get(change.topic_id), change.partition)
         moved = self._writer.execute(
             "UPDATE partitions SET leader = ?, leader_epoch = ?"
@@ -309,16 +279,9 @@ class FrameApplier:
         )
 
 
-def _places(frames: Sequence[StoredFrame], changes: Sequence[Change]) -> Places:
-    """Where each extent lies on the stores that have the frame."""
-    places: dict[int, bytes] = {id(change): b"" for change in changes if isinstance(change, ExtentAppended)}
-    for frame in frames:
-        for position, extent in extents_on(changes, frame.store):
-            places[id(extent)] += PLACE.pack(frame.store, frame.body.journal, frame.body.position + position)
-    return places
+def _each(apply: Callable[[Any], None]) -> Applier:
+    def apply_all(changes: Sequence[Any], places: Places) -> None:
+        for change in changes:
+            apply(change)
 
-
-def decode_producer(epoch: int, batches: str) -> ProducerState:
-    """A row of `producers` as the rules see it."""
-    window = tuple(map(WrittenBatch._make, json.loads(batches)))
-    return ProducerState(epoch=epoch, window=window)
+    return apply_all

@@ -29,7 +29,9 @@ class TopicTable:
 
     def find(self, topic_id: UUID) -> int | None:
         """The topic's number, as the frame so far has it."""
-        return self._staged[topic_id] if topic_id in self._staged else self._rows.get(topic_id)
+        if self._staged and topic_id in self._staged:
+            return self._staged[topic_id]
+        return self._rows.get(topic_id)
 
     def get(self, topic_id: UUID) -> int:
         """The same; CommitRefused if there is no such topic."""

@@ -1,10 +1,14 @@
 """Transactions in the SQLite control plane: instances, their outcomes, and the positions that they stage."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 from uuid import UUID
 
 from holdfast.control.plane import OpenInstance
+from holdfast.control.sqlite_rows import insert_rows
 from holdfast.control.sqlite_topics import TopicTable
 from holdfast.errors import CommitRefused
 from holdfast.rules.transaction import NO_INSTANCE, Outcome
@@ -19,7 +23,7 @@ from holdfast.store.footer import (
 OUTCOMES = (Outcome.OPEN, Outcome.COMMITTED, Outcome.ABORTED)
 """By the number that stands for each in the column `outcome`."""
 
-OPEN = OUTCOMES.index(Outcome.OPEN)
+OPEN, COMMITTED, ABORTED = range(len(OUTCOMES))
 
 DROPPED_PER_JOIN_MAX = 16
 
@@ -54,23 +58,31 @@ _UPDATE_ID = (
     " WHERE transactional_id = ?1 AND turn = ?11 AND instance = ?12"
 )
 
-_JOIN = (
-    "INSERT OR IGNORE INTO joined_partitions"
-    " SELECT ?1, ?2, ?3, instance FROM instances WHERE instance = ?4 AND outcome = 0"
-)
-
-
 _FORGET = (
     "DELETE FROM instances WHERE instance = ? AND outcome <> 0"
     " AND NOT EXISTS (SELECT 1 FROM extents WHERE extents.instance = instances.instance)"
 )
 
+_DROP_UNNAMED = (
+    "DELETE FROM joined_partitions WHERE instance = ?1"
+    " AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.instance = ?1)"
+)
 
-def forget_unnamed(writer: sqlite3.Connection, instances: Iterable[int]) -> None:
+
+def forget_unnamed(writer: sqlite3.Connection, instances: Collection[int]) -> None:
     """Forget those of these instances that are decided and that no extent names: nobody asks for their outcome."""
-    for instance in instances:
-        if writer.execute(_FORGET, (instance,)).rowcount:
-            writer.execute("DELETE FROM joined_partitions WHERE instance = ?", (instance,))
+    rows = [(instance,) for instance in instances]
+    if rows and writer.executemany(_FORGET, rows).rowcount:
+        writer.executemany(_DROP_UNNAMED, rows)
+
+
+class Joined(NamedTuple):
+    """An extent of an instance: a row of `joined_partitions` if it is the instance's first in the partition."""
+
+    topic: int
+    partition: int
+    first_offset: int
+    instance: int
 
 
 class TransactionTable:
@@ -79,43 +91,47 @@ class TransactionTable:
     def __init__(self, writer: sqlite3.Connection, topics: TopicTable) -> None:
         self._writer = writer
         self._topics = topics
+        # Instances that the frame so far has begun and not ended: open without a look.
+        self._begun: set[int] = set()
 
-    def set(self, change: TransactionalIdSet) -> None:
-        """Another state, if the one before is what the commit was planned on."""
-        state = (
-            change.producer_id,
-            change.producer_epoch,
-            change.timeout_ms,
-            change.phase,
-            change.instance,
-            change.turn,
-            change.previous_producer_id,
-            change.previous_epoch,
-            change.started_ms,
-        )
-        before = (change.turn_before, change.instance_before)
-        statement, condition = (_INSERT_ID, ()) if before == (0, NO_INSTANCE) else (_UPDATE_ID, before)
-        if self._writer.execute(statement, (change.transactional_id, *state, *condition)).rowcount != 1:
-            raise CommitRefused(f"transactional id {change.transactional_id!r} has moved on")
+    def forget(self) -> None:
+        """The frame is over."""
+        self._begun.clear()
 
-    def begin(self, change: TransactionBegun) -> None:
-        """A new instance, open."""
+    def set(self, changes: Sequence[TransactionalIdSet]) -> None:
+        """Other states, if those before are what the commit was planned on."""
+        for change in changes:
+            before = (change.turn_before, change.instance_before)
+            statement, condition = (_INSERT_ID, ()) if before == (0, NO_INSTANCE) else (_UPDATE_ID, before)
+            if self._writer.execute(statement, (*_row(change), *condition)).rowcount != 1:
+                raise CommitRefused(f"transactional id {change.transactional_id!r} has moved on")
+
+    def begin(self, changes: Sequence[TransactionBegun]) -> None:
+        """New instances, open, with rising numbers."""
+        first, last = changes[0].instance, changes[-1].instance
         counted = self._writer.execute(
-            "UPDATE next_instance SET instance = ?1 + 1 WHERE instance <= ?1", (change.instance,)
+            "UPDATE next_instance SET instance = ?2 + 1 WHERE instance <= ?1", (first, last)
         ).rowcount
-        if counted != 1:
-            raise CommitRefused(f"transaction instance {change.instance} has begun already")
-        self._writer.execute(
-            "INSERT INTO instances VALUES (?, ?, ?)", (change.instance, change.producer_id, OPEN)
+        if counted != 1 or any(one.instance >= second.instance for one, second in pairwise(changes)):
+            raise CommitRefused(f"transaction instance {first} has begun already")
+        insert_rows(
+            self._writer,
+            "INSERT INTO instances",
+            [(change.instance, change.producer_id, OPEN) for change in changes],
         )
+        self._begun.update(change.instance for change in changes)
 
-    def join(self, topic: int, partition: int, first_offset: int, instance: int) -> None:
-        """An extent of an open instance; its first in the partition says where the instance begins there."""
-        joined = self._writer.execute(_JOIN, (topic, partition, first_offset, instance)).rowcount
-        if not joined:
+    def join(self, joined: Sequence[Joined]) -> None:
+        """Extents of open instances; the first of one in a partition says where it begins there."""
+        for instance in {each.instance for each in joined} - self._begun:
             self._check_open(instance)
-        else:
-            self._writer.execute(_DROP_DECIDED, (topic, partition, DROPPED_PER_JOIN_MAX))
+        before = self._writer.total_changes
+        insert_rows(self._writer, "INSERT OR IGNORE INTO joined_partitions", joined)
+        if self._writer.total_changes == before:
+            return
+        counts = Counter((each.topic, each.partition) for each in joined)
+        for (topic, partition), count in counts.items():
+            self._writer.execute(_DROP_DECIDED, (topic, partition, count * DROPPED_PER_JOIN_MAX))
 
     def stage(self, change: GroupOffsetStaged) -> None:
         """A position that counts once the instance is committed."""
@@ -140,14 +156,23 @@ class TransactionTable:
             (group, topic, partition),
         )
 
-    def end(self, change: TransactionEnded) -> None:
-        """Decide an open instance and publish what it staged, or drop it."""
-        outcome = OUTCOMES.index(Outcome.COMMITTED if change.committed else Outcome.ABORTED)
-        decided = self._writer.execute(
-            "UPDATE instances SET outcome = ? WHERE instance = ? AND outcome = 0", (outcome, change.instance)
-        ).rowcount
-        if decided != 1:
-            raise CommitRefused(f"transaction instance {change.instance} is not open")
+    def end(self, changes: Sequence[TransactionEnded]) -> None:
+        """Decide open instances and publish what they staged, or drop it."""
+        instances = [change.instance for change in changes]
+        for change in changes:
+            decided = self._writer.execute(
+                "UPDATE instances SET outcome = ? WHERE instance = ? AND outcome = 0",
+                (COMMITTED if change.committed else ABORTED, change.instance),
+            ).rowcount
+            if decided != 1:
+                raise CommitRefused(f"transaction instance {change.instance} is not open")
+        self._begun.difference_update(instances)
+        if self._writer.execute("SELECT 1 FROM staged_offsets LIMIT 1").fetchone() is not None:
+            for change in changes:
+                self._publish_staged(change)
+        forget_unnamed(self._writer, instances)
+
+    def _publish_staged(self, change: TransactionEnded) -> None:
         if change.committed:
             self._writer.execute(
                 "INSERT OR REPLACE INTO group_offsets"
@@ -157,12 +182,26 @@ class TransactionTable:
             )
             self._writer.execute(_OUTDATE_OLDER, (change.instance,))
         self._writer.execute("DELETE FROM staged_offsets WHERE instance = ?", (change.instance,))
-        forget_unnamed(self._writer, [change.instance])
 
     def _check_open(self, instance: int) -> None:
         row = self._writer.execute("SELECT outcome FROM instances WHERE instance = ?", (instance,)).fetchone()
         if row is None or row[0] != OPEN:
             raise CommitRefused(f"transaction instance {instance} is not open")
+
+
+def _row(change: TransactionalIdSet) -> tuple[object, ...]:
+    return (
+        change.transactional_id,
+        change.producer_id,
+        change.producer_epoch,
+        change.timeout_ms,
+        change.phase,
+        change.instance,
+        change.turn,
+        change.previous_producer_id,
+        change.previous_epoch,
+        change.started_ms,
+    )
 
 
 class TransactionReader:

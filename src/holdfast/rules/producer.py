@@ -4,7 +4,6 @@ State is immutable: the agent checks a batch against the state that the batches 
 behind, and throws that state away if their commit fails.
 """
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from holdfast.errors import InvalidProducerEpoch, OutOfOrderSequence
@@ -35,8 +34,7 @@ class WrittenBatch(NamedTuple):
     """The log append time, which the answer to a repeat carries too; -1 if the producer set the time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerState:
+class ProducerState(NamedTuple):
     """What a partition remembers of one producer id."""
 
     epoch: int
@@ -90,4 +88,4 @@ def append_batch(state: ProducerState | None, *, epoch: int, batch: WrittenBatch
     """The state after `batch`, which `check_batch` let through."""
     if state is None or state.epoch != epoch:
         return ProducerState(epoch=epoch, window=(batch,))
-    return replace(state, window=(*state.window[1 - WINDOW_BATCHES :], batch))
+    return ProducerState(epoch, (*state.window[1 - WINDOW_BATCHES :], batch))

@@ -4,8 +4,8 @@ Pure: each verb takes the present state and gives the next one, or raises what K
 state between "decided" and "complete": an outcome is one row, so ending a transaction is one step.
 """
 
-from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from holdfast.errors import (
     CoordinatorNotAvailable,
@@ -44,8 +44,7 @@ KAFKA_STATES = (
 """All states that a transactional id has in Kafka: one may be asked for where it never occurs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionalId:
+class TransactionalId(NamedTuple):
     """One transactional id.
 
     `turn` counts what took the right to write from somebody: every end, initialisation and fencing. A request
@@ -120,7 +119,7 @@ def initialise(
 def begin(state: TransactionalId, *, instance: int, now_ms: int) -> TransactionalId:
     """The first durable thing of a transaction opens its instance."""
     assert state.instance == NO_INSTANCE, f"instance {state.instance} is still open"
-    return replace(state, phase=Phase.ONGOING, instance=instance, started_ms=now_ms)
+    return state._replace(phase=Phase.ONGOING, instance=instance, started_ms=now_ms)
 
 
 def end(
@@ -157,12 +156,11 @@ def end(
             raise InvalidTxnState("there is no transaction to commit")
     if state.phase is Phase.ONGOING:
         started_ms = state.started_ms
-    ended = replace(state, phase=wanted, instance=NO_INSTANCE, turn=state.turn + 1, started_ms=started_ms)
+    ended = state._replace(phase=wanted, instance=NO_INSTANCE, turn=state.turn + 1, started_ms=started_ms)
     if not bump:
         return ended
     next_producer_id, next_epoch = _next_epoch(state, spare_producer_id)
-    return replace(
-        ended,
+    return ended._replace(
         producer_id=next_producer_id,
         epoch=next_epoch,
         previous_producer_id=producer_id,
@@ -176,8 +174,7 @@ def fence(state: TransactionalId) -> TransactionalId:
     The producer may come back by naming what it had (KIP-360), and is told of the abort if it asks for one. If
     its epochs are used up then, it comes back under another producer id.
     """
-    return replace(
-        state,
+    return state._replace(
         epoch=min(state.epoch + 1, EPOCH_LAST),
         phase=Phase.ABORTED,
         instance=NO_INSTANCE,

@@ -1,12 +1,14 @@
 """A frame's footer: everything that the control plane learns from one group commit, as JSON.
 
-The kinds and the order of their fields are part of the on-disk format (`docs/formats.md`).
+The kinds and the order of their fields are part of the on-disk format (`docs/formats.md`). Nobody changes one; but
+those of which several are made for every transaction are not frozen, which would make them thrice as dear.
 """
 
 import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, get_args
 from uuid import UUID
 
@@ -65,7 +67,7 @@ class LogStartMoved:
     log_start: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExtentAppended:
     """Batches of one partition lie in the bodies on `stores`; `first` is the log end that they continue.
 
@@ -86,7 +88,7 @@ class ExtentAppended:
     first_timestamp: int = NO_TIMESTAMP
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProducerAdvanced:
     """One batch of an idempotent producer."""
 
@@ -176,7 +178,7 @@ class GroupOffsetDeleted:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransactionalIdSet:
     """A transactional id as it stands from here on, in place of what it was in turn `turn_before` (0: new)."""
 
@@ -195,7 +197,7 @@ class TransactionalIdSet:
     started_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransactionBegun:
     """A transaction instance is open from here on."""
 
@@ -204,7 +206,7 @@ class TransactionBegun:
     producer_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransactionEnded:
     """The outcome of an instance. If it is committed, the positions that it staged count from here on."""
 
@@ -270,8 +272,7 @@ _FIELDS_MIN = {
 
 def encode(changes: Sequence[Change]) -> bytes:
     """The footer's bytes."""
-    rows = [[change.kind, *(getattr(change, name) for name in _FIELDS[type(change)])] for change in changes]
-    return json.dumps(rows, separators=(",", ":"), default=_plain).encode()
+    return _ENCODER.encode([_GET_ROW[type(change)](change) for change in changes]).encode()
 
 
 def extents_on(changes: Sequence[Change], store: int) -> Iterator[tuple[int, ExtentAppended]]:
@@ -336,3 +337,10 @@ def _plain(value: object) -> str:
         return base64.b64encode(value).decode()
     assert isinstance(value, UUID), value
     return value.hex
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain, check_circular=False)
+_GET_ROW = {
+    change: attrgetter("kind", *("topic_id.hex" if name == "topic_id" else name for name in names))
+    for change, names in _FIELDS.items()
+}

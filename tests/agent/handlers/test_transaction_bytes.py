@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from kafka.protocol.producer import (
     EndTxnResponse,
 )
 
+from holdfast.agent.deferred import Deferred
 from holdfast.agent.handlers import k24_add_partitions_to_txn as k24
 from holdfast.agent.handlers.k24_add_partitions_to_txn import add_partitions_to_txn
 from holdfast.agent.handlers.k26_end_txn import end_txn
@@ -54,11 +56,13 @@ class Desk:
         if producer[1] == 9:
             raise ProducerFenced("by another")
 
-    async def _end(self, *producer: object, commit: bool, bump: bool, session: int) -> TransactionalId:
+    def _end(
+        self, *producer: object, commit: bool, bump: bool, session: int, deliver: Callable[[object], None]
+    ) -> None:
         self.asked.append((*producer, commit, bump, session))
         if producer[1] == 9:
             raise ProducerFenced("by another")
-        return TransactionalId(producer_id=7, epoch=4, timeout_ms=1000)
+        deliver(TransactionalId(producer_id=7, epoch=4, timeout_ms=1000))
 
 
 def request_of(message: Any, *, patches: dict[int, int], cut: int) -> Request:
@@ -79,7 +83,9 @@ def answered(desk: Desk, handler: Any, request: Request) -> bytes | None:
     """The frame without its length; None if the connection is to be closed."""
     try:
         payload = handler(desk, request)
-        if inspect.isawaitable(payload):
+        if isinstance(payload, Deferred):
+            payload = payload.outcome
+        elif inspect.isawaitable(payload):
             payload = asyncio.run(payload)  # type: ignore[arg-type]
     except InvalidRequest:
         return None

@@ -6,7 +6,7 @@ committed, in the order in which it was asked for.
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import (
@@ -260,7 +260,7 @@ class Model:
 
     def _commit_age(self, reply: Reply) -> TransactionalId:
         state = self.states[reply.ask.name]
-        aged = replace(state, epoch=max(state.epoch, rules.EPOCH_LAST - 2))
+        aged = state._replace(epoch=max(state.epoch, rules.EPOCH_LAST - 2))
         return self._change(reply.ask.name, aged, Outcome.ABORTED)
 
     def _commit_produce(self, reply: Reply) -> int:

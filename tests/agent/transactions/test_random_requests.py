@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 
 from holdfast.agent.committer import Committer
 from holdfast.agent.fetch_plan import PartitionReader
+from holdfast.agent.group_commit import Deliver, resolve
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan
 from holdfast.agent.store_set import StoreSet
@@ -45,7 +47,7 @@ class Age(Write):
 
         def update(state: TransactionalId | None) -> TransactionalId:
             assert state is not None
-            return replace(state, epoch=max(state.epoch, EPOCH_LAST - 2))
+            return state._replace(epoch=max(state.epoch, EPOCH_LAST - 2))
 
         return plan.transactions.change(self.name, update)
 
@@ -54,12 +56,16 @@ class ManualCommits:
     """A group commit that the test lets go."""
 
     def __init__(self) -> None:
-        self.queue: list[tuple[Write, asyncio.Future[object]]] = []
+        self.queue: list[tuple[Write, Deliver]] = []
+
+    def submit_to(self, write: Write, deliver: Deliver) -> None:
+        """Queue it."""
+        self.queue.append((write, deliver))
 
     def submit(self, write: Write) -> "asyncio.Future[object]":
-        """Queue it."""
+        """Queue it, with a future for its answer."""
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.queue.append((write, future))
+        self.submit_to(write, partial(resolve, future))
         return future
 
 
@@ -144,7 +150,17 @@ class Server:
         await self.coordinator.stage(membership, ask.producer_id, ask.epoch, [offset])
 
     async def _end(self, ask: Ask) -> TransactionalId:
-        return await self.coordinator.end(*_who(ask), commit=ask.commit, bump=ask.tv2, session=ask.session)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.coordinator.end(
+            *_who(ask),
+            commit=ask.commit,
+            bump=ask.tv2,
+            session=ask.session,
+            deliver=partial(resolve, answer),
+        )
+        state = await answer
+        assert isinstance(state, TransactionalId)
+        return state
 
     async def _age(self, ask: Ask) -> object:
         return await self._commits.submit(Age(ask.name))
@@ -163,12 +179,9 @@ class Server:
         queue, self._commits.queue = self._commits.queue, []
         if queue:
             committed = self._committer.commit([write for write, _ in queue])
-            self.coordinator.watch(committed.opened)
-            for (_, future), answer in zip(queue, committed.answers, strict=True):
-                if isinstance(answer, Exception):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
+            self.coordinator.watch(committed.transactional_ids, is_replay=committed.is_replay)
+            for (_, deliver), answer in zip(queue, committed.answers, strict=True):
+                deliver(answer)
         await settle()
 
     def seen(self, partition: int, *, committed: bool) -> tuple[list[int], int]:

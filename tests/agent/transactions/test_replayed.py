@@ -1,8 +1,11 @@
 """A frame that is durable but could not be recorded: its writer was told of a failure, the next commit replays it."""
 
 import asyncio
+import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
@@ -31,6 +34,19 @@ from tests.agent.transactions.driving import (
 pytestmark = pytest.mark.usefixtures("faulty_planes", "gated_stores")
 
 ASK_AGAIN = 15
+
+
+def fail_after_recording(desk: Desk) -> None:
+    """The next frame is durable and recorded, and nobody is told."""
+    committer = desk.agent.commits._committer
+    commit = committer.commit
+
+    def fail(writes: Sequence[Write]) -> NoReturn:
+        committer.commit = commit  # type: ignore[method-assign]
+        commit(writes)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    committer.commit = fail  # type: ignore[method-assign]
 
 
 def fail_once(desk: Desk) -> None:
@@ -129,7 +145,7 @@ def test_old_news_of_a_transaction_change_nothing(tmp_path: Path) -> None:
         assert old is not None
         assert await producer.end(commit=True) == 0
         assert await producer.add(0, 1) == [0, 0]
-        desk.agent.transactions.watch({"tx": old})
+        desk.agent.transactions.watch({"tx": old}, is_replay=False)
         assert (await describe(desk.client)).partitions == [0, 1]
         assert [each.transactional_id for each in desk.agent.transactions.standings.list_open()] == ["tx"]
         assert await producer.produce(b"second", partition=1) == (0, 0)
@@ -226,5 +242,21 @@ def test_a_client_asks_again_by_itself(tmp_path: Path) -> None:
         await asyncio.to_thread(client.commit_transaction, 20)
         assert frames(desk) == before + 1
         assert (await desk.read(committed=True)).values == [b"value"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("versions", GENERATIONS)
+def test_recorded_and_then_failed(tmp_path: Path, versions: Versions) -> None:
+    """A bug of ours behind a commit: its writer asks again, is told the outcome, and goes on with the next turn."""
+
+    async def scenario(desk: Desk) -> None:
+        producer = await desk.producer(versions=versions)
+        await producer.write(b"first")
+        fail_after_recording(desk)
+        assert await producer.end(commit=True) == ASK_AGAIN
+        assert await producer.end(commit=True) == 0
+        await producer.write(b"second")
+        assert await producer.end(commit=True) == 0
 
     run(tmp_path, scenario)

@@ -250,7 +250,7 @@ class SetEpoch(Write):
 
         def update(state: TransactionalId | None) -> TransactionalId:
             assert state is not None
-            return replace(state, epoch=self.epoch, turn=state.turn + 1)
+            return state._replace(epoch=self.epoch, turn=state.turn + 1)
 
         return plan.transactions.change("tx", update)
 

@@ -10,11 +10,13 @@ next epoch, or under a new id when the epochs are used up, and is told so (TV2, 
 import struct
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.deferred import Deferred
 from holdfast.agent.registry import Payload, Request, frame_head, serves_bytes
 from holdfast.agent.transactions.codes import code_of
 from holdfast.agent.transactions.names import check_transactional_id
 from holdfast.agent.wire import Reader
 from holdfast.errors import HoldfastError, InvalidRequest
+from holdfast.rules.transactional_id import TransactionalId
 
 FENCED_SINCE = 2
 FLEXIBLE_SINCE = 3
@@ -28,32 +30,41 @@ _PRODUCER = struct.Struct(">qh")
 
 
 @serves_bytes(26, first=0, last=5, flexible_since=FLEXIBLE_SINCE)
-async def end_txn(agent: Agent, request: Request) -> Payload:
+def end_txn(agent: Agent, request: Request) -> Deferred:
     """Decide the producer's transaction."""
-    flexible = request.version >= FLEXIBLE_SINCE
-    reader = Reader(request.body, flexible=flexible)
+    reader = Reader(request.body, flexible=request.version >= FLEXIBLE_SINCE)
     transactional_id = reader.string()
     if transactional_id is None:
         raise InvalidRequest("a transactional id that is null")
     producer_id, epoch, committed = reader.fields(_AFTER_ID)
     reader.tags()
-    code, next_producer = 0, (-1, -1)
+    answer = Deferred()
     try:
-        check_transactional_id(transactional_id)
-        state = await agent.transactions.end(
-            transactional_id,
+        agent.transactions.end(
+            check_transactional_id(transactional_id),
             producer_id,
             epoch,
             commit=bool(committed),
             bump=request.version >= BUMP_SINCE,
             session=request.session,
+            deliver=lambda outcome: answer.settle(_answer(request, outcome)),
         )
-        next_producer = (state.producer_id, state.epoch)
     except HoldfastError as refusal:
-        code = code_of(refusal, fenced=request.version >= FENCED_SINCE)
+        answer.settle(_answer(request, refusal))
+    return answer
+
+
+def _answer(request: Request, outcome: object) -> Payload:
+    code, next_producer = 0, (-1, -1)
+    if isinstance(outcome, TransactionalId):
+        next_producer = (outcome.producer_id, outcome.epoch)
+    else:
+        assert isinstance(outcome, HoldfastError), outcome
+        code = code_of(outcome, fenced=request.version >= FENCED_SINCE)
     body = _ANSWER.pack(0, code)
     if request.version >= BUMP_SINCE:
         body += _PRODUCER.pack(*next_producer)
+    flexible = request.version >= FLEXIBLE_SINCE
     if flexible:
         body += b"\0"
     return [frame_head(request, flexible=flexible, body_bytes=len(body)), body]

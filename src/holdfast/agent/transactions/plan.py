@@ -80,9 +80,9 @@ class TransactionPlan:
         self._known = known
         self._now_ms = now_ms
         self._next_instance = known.next_instance
-        self._changed: dict[str, TransactionalId] = {}
+        self.changed: dict[str, TransactionalId] = {}
+        """Transactional ids as the plan leaves them, by name."""
         self._joined: dict[int, set[PartitionKey]] = {}
-        self._begun_by: set[str] = set()
         # Producer id → instance, and the other way round.
         self._open: dict[int, int] = {}
         self._ended: dict[int, int] = {}
@@ -91,7 +91,7 @@ class TransactionPlan:
 
     def find(self, transactional_id: str) -> TransactionalId | None:
         """The state of an id as planned so far."""
-        return self._changed.get(transactional_id) or self._known.find(transactional_id)
+        return self.changed.get(transactional_id) or self._known.find(transactional_id)
 
     def check_producer(self, transactional_id: str, producer_id: int, epoch: int) -> None:
         """Raise unless the producer owns the id."""
@@ -110,11 +110,8 @@ class TransactionPlan:
             return state.instance
         instance = self._next_instance
         self._next_instance += 1
-        self._changed[membership.transactional_id] = rules.begin(
-            state, instance=instance, now_ms=self._now_ms
-        )
+        self.changed[membership.transactional_id] = rules.begin(state, instance=instance, now_ms=self._now_ms)
         self._open[state.producer_id] = instance
-        self._begun_by.add(membership.transactional_id)
         self.begun.append(TransactionBegun(instance, state.producer_id))
         return instance
 
@@ -140,27 +137,21 @@ class TransactionPlan:
         state = self.find(transactional_id)
         changed = update(state)
         if changed != state:
-            self._changed[transactional_id] = changed
+            self.changed[transactional_id] = changed
             if state is not None and state.instance not in (NO_INSTANCE, changed.instance):
                 self._ended[state.instance] = state.producer_id
                 self.ended.append(TransactionEnded(state.instance, commit, self._now_ms))
         return changed
 
-    @property
-    def opened(self) -> dict[str, TransactionalId]:
-        """The ids that have begun a transaction and not ended it, by name."""
-        states = ((name, self._changed[name]) for name in self._begun_by)
-        return {name: state for name, state in states if state.instance != NO_INSTANCE}
-
     def seal(self) -> list[TransactionalIdSet]:
         """Each changed id as the plan leaves it."""
-        return [_set(name, self._known.find(name), state) for name, state in self._changed.items()]
+        return [_set(name, self._known.find(name), state) for name, state in self.changed.items()]
 
     def publish(self) -> set[PartitionKey]:
         """The commit has succeeded; the partitions whose last stable offset may have moved."""
         known = self._known
         known.next_instance = self._next_instance
-        known.by_name.update(self._changed)
+        known.by_name.update(self.changed)
         known.open.update(self._open)
         for instance, partitions in self._joined.items():
             known.partitions.setdefault(instance, set()).update(partitions)

@@ -46,7 +46,7 @@ class EndTransaction(Write):
     """The turn in which the producer has announced a transaction that may have no data."""
     started_ms: int
     """When that was, or now."""
-    spare_producer_id: int | None
+    spare_producer_id: int | None = None
 
     def plan(self, plan: CommitPlan) -> TransactionalId:
         """The id as the producer goes on with it."""
