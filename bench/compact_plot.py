@@ -1,5 +1,6 @@
 """The plot of `make bench-compact`: bars of records per second for each log, written as SVG by hand."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,18 @@ LEFT, RIGHT, TOP, WIDTH = 270, 60, 50, 520
 BAR, GAP = 16, 14
 COLOURS = {"kernel alone": "#8d99ae", "round": "#1b6ca8", "DuckDB": "#c8553d"}
 FONT = 'font-family="sans-serif" font-size="12" fill="#222"'
+
+
+def load(path: Path) -> Points:
+    """The bars of earlier runs that took a part of the logs."""
+    points: Points = json.loads(path.read_text()) if path.exists() else {}
+    return points
+
+
+def save(path: Path, points: Points) -> None:
+    """For the next part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(points, indent=2) + "\n")
 
 
 def draw(path: Path, points: Points) -> Path:

@@ -1,67 +1,65 @@
 """Compaction with nothing around it: read, index keys newest first, read again, copy what is left, write.
 
-There is no plan, no check of offsets, no index of the new segment, no sync.
+There is no plan, no index of the new segments, no sync, no Spark; the threads are as many as a round has. Several
+partitions are one thread's each; a lone one is searched as the keeper searches a hot one, then copied by stretches.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
-from holdfast.keeper.work import Piece, WorkItem
-from holdfast.records.kernel import KeyIndex, copy_selected, count_data_records
-from holdfast.records.kernel.layout import Mask
-from holdfast.records.kernel.memory import Octets
+from holdfast.keeper.bits import Bits
+from holdfast.keeper.chunks import CHUNK_BYTES, ChunkReader, cut
+from holdfast.keeper.dead import DeadSearch
+from holdfast.keeper.sections import find_sections
+from holdfast.keeper.shared_search import SharedSearch
+from holdfast.keeper.stretches import cut_stretches
+from holdfast.keeper.work import WorkItem
+from holdfast.records.kernel import copy_selected
 
-CHUNK_BYTES: Final = 16 << 20
-MAP_BYTES_MAX: Final = 512 << 20
+SEED = 1
 
 
 def compact_alone(items: Sequence[WorkItem], directory: Path, *, threads: int) -> int:
-    """Every item into a file below `directory`, as many at a time as there are threads; the records that are left."""
+    """Every item into files below `directory`; the records that are left."""
     with ThreadPoolExecutor(threads) as pool:
-        targets = [directory / f"{number}.log" for number in range(len(items))]
-        return sum(pool.map(_compact, [item.pieces for item in items], targets))
+        if len(items) == 1:
+            return _compact_hot(items[0], directory, pool, threads)
+        return sum(pool.map(lambda item: _compact(item, directory), items))
 
 
-def _compact(pieces: Sequence[Piece], target: Path) -> int:
-    chunks = list(_chunks(pieces))
-    room = np.empty(max(map(_size_bytes, chunks)), np.uint8)
-    out = np.empty(2 * CHUNK_BYTES, np.uint8)
-    keys = KeyIndex(bytes_max=MAP_BYTES_MAX, seed=1)
-    dead: list[Mask] = [np.empty(0, np.bool_)] * len(chunks)
-    for number in reversed(range(len(chunks))):
-        batches = _read(chunks[number], room)
-        dead[number] = np.zeros(count_data_records(batches), np.bool_)
-        keys.shadow(batches, dead[number])
-    with target.open("wb", buffering=0) as file:
-        for chunk, gone in zip(chunks, dead, strict=True):
-            file.write(copy_selected(_read(chunk, room), ~gone, plain=True, out=out).buffer)
-    return sum(len(gone) - int(gone.sum()) for gone in dead)
+def _compact(item: WorkItem, directory: Path) -> int:
+    search = DeadSearch(item=item, seed=SEED, on_progress=_unheard, counts=Counter())
+    return sum(_copy(item, bits, directory) for bits in search.run(find_sections(item.pieces)))
 
 
-def _chunks(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    chunk: list[Piece] = []
-    for piece in pieces:
-        if chunk and _size_bytes(chunk) + piece.length_bytes > CHUNK_BYTES:
-            yield chunk
-            chunk = []
-        chunk.append(piece)
-    yield chunk
+def _compact_hot(item: WorkItem, directory: Path, pool: ThreadPoolExecutor, threads: int) -> int:
+    stretches = cut_stretches(item, threads)
+    search = SharedSearch(
+        item=item, seed=SEED, on_progress=_unheard, counts=Counter(), pool=pool, threads=threads
+    )
+    dead = search.run(find_sections(item.pieces, {stretch.first for stretch in stretches}))
+    parts = [stretch.item for stretch in stretches]
+    return sum(pool.map(_copy, parts, dead, [directory] * len(parts)))
 
 
-def _size_bytes(chunk: Sequence[Piece]) -> int:
-    return sum(piece.length_bytes for piece in chunk)
+def _copy(item: WorkItem, dead: Bits, directory: Path) -> int:
+    """What is left of a log of journals, which is a single section."""
+    reader, room = ChunkReader(), np.empty(2 * CHUNK_BYTES, np.uint8)
+    row = kept = 0
+    with (directory / f"{item.partition}-{item.first}.log").open("wb", buffering=0) as file:
+        for chunk in cut(item.pieces):
+            batches = reader.read(chunk)
+            count = sum(part.end - part.first for part in chunk.slices)
+            copied = copy_selected(batches, ~dead.rows(row, count), plain=True, out=room)
+            file.write(copied.buffer)
+            row += count
+            kept += copied.records_kept
+    return kept
 
 
-def _read(chunk: Sequence[Piece], room: Octets) -> memoryview:
-    at = 0
-    for piece in chunk:
-        with Path(piece.path).open("rb", buffering=0) as file:
-            read = os.preadv(file.fileno(), [room.data[at : at + piece.length_bytes]], piece.position)
-        assert read == piece.length_bytes, piece
-        at += read
-    return room.data[:at]
+def _unheard(size_bytes: int) -> None:
+    """Nobody waits for it."""

@@ -1,5 +1,6 @@
 """What tests of collecting need: what lies on disk, transactions in the engine, reads under both isolation levels."""
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from holdfast.agent import cluster as clusters
 from holdfast.agent.fetch_plan import PartitionReader
+from holdfast.agent.group_commit import resolve
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.transactions.plan import Membership
 from holdfast.agent.writes import AppendBatch
@@ -139,9 +141,19 @@ class Transaction:
 
     def end(self, *, commit: bool) -> None:
         """Decide it."""
-        self._state = self._engine.call(
-            lambda: self._engine.cluster.transactions.end(
-                self._name, self._state.producer_id, self._state.epoch, commit=commit, bump=True, session=1
+
+        def end() -> "asyncio.Future[Any]":
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._engine.cluster.transactions.end(
+                self._name,
+                self._state.producer_id,
+                self._state.epoch,
+                commit=commit,
+                bump=True,
+                session=1,
+                deliver=partial(resolve, answer),
             )
-        )
+            return answer
+
+        self._state = self._engine.call(end)
         self._sequences.clear()

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from threading import Event
+from typing import Any
 
 import pytest
 
 from holdfast.errors import CorruptBatch, HoldfastError, StoreFailed
-from holdfast.keeper import chunks, copying, dead, output
+from holdfast.keeper import chunks, copying, dead, output, shared_search
 from holdfast.keeper.job_task import run_job
 from holdfast.keeper.jobs import (
     Answer,
@@ -26,6 +28,7 @@ from holdfast.keeper.runner import Result
 from holdfast.keeper.sections import Section, find_sections
 from holdfast.keeper.split import MARK_PARTS_MAX, RunJobs, choose_parts, run_split
 from holdfast.keeper.work import NewSegment, Piece, Rewrite, WorkItem
+from holdfast.records.batch import Codec
 from holdfast.store.marks import marks_path
 from holdfast.store.segment import segment_path
 from tests.keeper.replica import SEED, Replica
@@ -43,7 +46,8 @@ def small_and_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fdatasync", lambda file: None)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
     monkeypatch.setattr(copying, "CHUNK_BYTES", 600)
-    for module in (dead, copying, output):
+    monkeypatch.setattr(shared_search, "ROWS_MAX", 12)
+    for module in (dead, copying, output, shared_search):
         monkeypatch.setattr(module, "INFLATED_BYTES", 1500)
 
 
@@ -66,6 +70,7 @@ class SplitReplica(Replica):
         def advance(size_bytes: int) -> None:
             progress.append(size_bytes)
 
+        self._run_in_threads(item, whole, content)
         ((_, split),) = run_split([item], [self.parts], self._run_jobs, advance)
         assert isinstance(split, Rewrite), split
         assert self._content(split.added) == content
@@ -78,6 +83,19 @@ class SplitReplica(Replica):
         for path in orphans:
             path.unlink()
         return split
+
+    def _run_in_threads(self, item: WorkItem, whole: Rewrite, content: bytes) -> None:
+        """As threads of one task; they leave nothing but segments, which go again."""
+        before = self.files()
+        threaded = run_job(RewriteJob(item=item, threads=self.parts), seed=SEED)
+        assert isinstance(threaded, Rewrite)
+        assert self._content(threaded.added) == content
+        assert set(threaded.removed) == set(whole.removed)
+        assert without_passes(threaded) == without_passes(whole)
+        added = {segment_path(self.directory, segment.file) for segment in threaded.added}
+        assert self.files() - before == added | {path.with_suffix(".index") for path in added}
+        for path in self.files() - before:
+            path.unlink()
 
     def _content(self, segments: Sequence[NewSegment]) -> bytes:
         return b"".join(self.path(segment).read_bytes() for segment in segments)
@@ -166,6 +184,44 @@ def test_a_thread_that_fails(tmp_path: Path) -> None:
     with pytest.raises(CorruptBatch, match="CRC"):
         run_job(RewriteJob(item=item, threads=3), seed=SEED)
     assert replica.files() == before
+
+
+def test_a_thread_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others may have written their segments by then: these go, too."""
+    replica, item = compaction(tmp_path)
+    before = replica.files()
+    run = copying.Copier.run
+    first_is_done = Event()
+
+    def fail_behind_the_first(copier: copying.Copier, *arguments: Any) -> Rewrite:
+        if copier.item.first > item.first:
+            assert first_is_done.wait(30)
+            raise StoreFailed("the disk is full")
+        done = run(copier, *arguments)
+        assert replica.files() > before
+        first_is_done.set()
+        return done
+
+    monkeypatch.setattr(copying.Copier, "run", fail_behind_the_first)
+    with pytest.raises(StoreFailed, match="full"):
+        run_job(RewriteJob(item=item, threads=3), seed=SEED)
+    assert replica.files() == before
+
+
+@pytest.mark.parametrize("rows_max", [12, 1 << 20])
+def test_threads_halve_chunks_that_inflate_a_lot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_max: int
+) -> None:
+    """Until their bytes, and their keys, take no more memory than they may."""
+    monkeypatch.setattr(shared_search, "ROWS_MAX", rows_max)
+    replica = Replica(tmp_path, Random(1))
+    for number in range(30):
+        replica.produce(*((f"k{number % 7}", "v" * 300) for _ in range(3)), codec=Codec.LZ4)
+    item = replica.item(replica._taken(30), first=0, end=90, compacts=True)
+    assert len(chunks.cut(item.pieces)) < 15
+    done = run_job(RewriteJob(item=item, threads=2), seed=SEED)
+    assert isinstance(done, Rewrite)
+    assert done.counts["records_kept"] == 7
 
 
 def spoil_marks(spoil: Callable[[Path], object]) -> RunJobs:

@@ -87,7 +87,7 @@ def test_a_task_that_brings_the_job_down_does_not_harm_the_others(
     assert isinstance(results[0], KeeperFailed)
     assert "Unable to allocate 512. GiB" in str(results[0])
     assert "\n" not in str(results[0])
-    assert "2 tasks are run again, one by one" in caplog.text
+    assert "2 rewrites are run again, one by one" in caplog.text
 
 
 def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path: Path, spark: SparkSession) -> None:

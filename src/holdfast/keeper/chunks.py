@@ -14,7 +14,7 @@ from holdfast.records.codecs import INFLATED_BYTES_MAX
 from holdfast.records.kernel.load import as_octets, index
 from holdfast.store.segment_index import SegmentIndex, rebuild_index
 
-CHUNK_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
 INFLATED_BYTES = INFLATED_BYTES_MAX
 """What a chunk may inflate to; one that inflates to more is halved. A single batch always may."""
 

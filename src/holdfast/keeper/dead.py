@@ -37,7 +37,7 @@ class DeadSearch:
     seed: int
     part: int = 0
     parts: int = 1
-    reader: ChunkReader
+    reader: ChunkReader = field(default_factory=ChunkReader)
     on_progress: Progress
     counts: Counter[str]
     _chunks: list[Chunk] = field(default_factory=list)
@@ -104,21 +104,32 @@ class DeadSearch:
 
     def _begin(self, number: int, batches: memoryview) -> Mask:
         """What is known of a chunk before its keys are looked at; remembered, so that it is counted once."""
-        dead = self._find_expired(batches) if self.part == 0 else np.zeros(_count_records(batches), np.bool_)
+        if self.part == 0:
+            dead, tombstones = self._find_expired(batches)
+            self._count(dead, tombstones)
+        else:
+            dead = np.zeros(_count_records(batches), np.bool_)
         self._dead[number] = Bits.pack(dead)
         return dead
 
-    def _find_expired(self, batches: memoryview) -> Mask:
-        """Batches below the log start, and tombstones that the group allows to go. They shadow all the same."""
+    def _count(self, dead: Mask, tombstones: int) -> None:
+        self.counts["records_read"] += len(dead)
+        self.counts["tombstones_dropped"] += tombstones
+
+    def _find_expired(self, batches: memoryview) -> tuple[Mask, int]:
+        """Batches below the log start, and tombstones that the group allows to go, and how many these are.
+
+        They shadow all the same.
+        """
         dead = ~reaching(batches, self.item.log_start)
+        tombstones = 0
         # What is dirty lies above: nobody has been clean past it. To look costs an eighth of the rewrite.
         if index(as_octets(batches))["base_offset"][0] < self.item.tombstones_end:
-            tombstones = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
-            expired = tombstones.rows_below(self.item.tombstones_end)
+            found = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
+            expired = found.rows_below(self.item.tombstones_end)
             dead[expired] = True
-            self.counts["tombstones_dropped"] += len(expired)
-        self.counts["records_read"] += len(dead)
-        return dead
+            tombstones = len(expired)
+        return dead, tombstones
 
     def _by_section(self, sections: Sequence[Section]) -> list[Bits]:
         parts: dict[int, list[Bits]] = {section.first: [] for section in sections}

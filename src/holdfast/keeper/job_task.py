@@ -1,23 +1,21 @@
 """One job, done where the files are: what a Spark task runs."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, StoreFailed
+from holdfast.errors import StoreFailed
 from holdfast.keeper.bits import Bits
 from holdfast.keeper.chunks import ChunkReader
 from holdfast.keeper.copying import Copier
 from holdfast.keeper.dead import DeadSearch
 from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob, Marks, RewriteJob, SectionMarks
 from holdfast.keeper.sections import find_sections
-from holdfast.keeper.split import run_split
 from holdfast.keeper.task import rewrite
+from holdfast.keeper.threaded import rewrite_in_threads
 from holdfast.keeper.work import Rewrite
 from holdfast.records.crc import crc32c
 from holdfast.store.marks import read_marks, write_marks
@@ -27,35 +25,14 @@ from holdfast.store.segment import segment_file
 def run_job(job: Job, *, seed: int) -> Answer:
     """Do a job. `seed` keys the hash of the keys: the same for all jobs of one item."""
     match job:
-        case RewriteJob(threads=1):
-            return rewrite(job.item, seed=seed)
+        case RewriteJob(threads=threads) if threads > 1 and job.item.pieces:
+            return rewrite_in_threads(job.item, threads=threads, seed=seed)
         case RewriteJob():
-            return _rewrite_in_threads(job, seed)
+            return rewrite(job.item, seed=seed)
         case MarkJob():
             return _mark(job, seed)
         case CopyJob():
             return _copy(job)
-
-
-def _rewrite_in_threads(job: RewriteJob, seed: int) -> Rewrite:
-    """The kernels leave Python alone while they run, so that threads of one process do what tasks do elsewhere."""
-    with ThreadPoolExecutor(job.threads) as pool:
-
-        def run_jobs(jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | HoldfastError]]:
-            return enumerate(pool.map(lambda part: _answer(part, seed), jobs))
-
-        item = replace(job.item, map_bytes_max=job.item.map_bytes_max // job.threads)
-        ((_, result),) = run_split([item], [job.threads], run_jobs, _unheard)
-    if isinstance(result, HoldfastError):
-        raise result
-    return result
-
-
-def _answer(job: Job, seed: int) -> Answer | HoldfastError:
-    try:
-        return run_job(job, seed=seed)
-    except HoldfastError as failure:
-        return failure
 
 
 def _mark(job: MarkJob, seed: int) -> Marks:

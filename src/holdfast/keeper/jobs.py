@@ -1,6 +1,6 @@
 """What tasks are given to do, and what they answer: a whole item, or one part of a hot one.
 
-A hot item goes through two phases, be it in tasks or in threads of one. In the first each takes some of the *keys*,
+A hot item goes through two phases (threads of one task: see `threaded`). In the first each takes some of the *keys*,
 looks at all records, and writes down which of its own go: marks. In the second each takes some of the *offsets*, reads
 everybody's marks for them, and copies what is left. What travels are names of files and numbers; what tasks write bears
 names of their own, so that a task may run twice, also at the same time.

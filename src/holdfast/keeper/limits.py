@@ -14,7 +14,7 @@ class KeeperLimits:
     segment_bytes_max: int = 256 * 1024 * 1024
     """The largest segment; a topic's segment.bytes may ask for less."""
     map_bytes_max: int = 512 * 1024 * 1024
-    """Memory for the keys of one task; with too little of it the log is gone through several times."""
+    """Memory for the keys of one rewrite; with too little of it the log is gone through several times."""
     spark_bytes_min: int = 256 * 1024 * 1024
     """Rounds with less to rewrite run in the keeper's process, without a Spark session."""
     split_bytes_min: int = 512 * 1024 * 1024

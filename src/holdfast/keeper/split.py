@@ -5,24 +5,21 @@ the first phase reads all of the item, however few keys are its own.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, StoreFailed
 from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob, Marks, RewriteJob
 from holdfast.keeper.runner import Progress, Result
 from holdfast.keeper.sections import Section, choose_rewritten, find_sections
+from holdfast.keeper.stretches import Stretch, cut_stretches, delete_added, join_rewrites
 from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.store.segments import delete_segment
 
 MARK_PARTS_MAX = 8
 """With more, tasks do little but read what is not theirs."""
-STRETCHES_PER_PART = 2
-"""More stretches than parts, because some may have little to copy."""
 
 RunJobs = Callable[[Sequence[Job]], Iterator[tuple[int, Answer | HoldfastError]]]
 """Does jobs side by side: (number of the job, answer) as they are done."""
@@ -72,8 +69,7 @@ class _Split:
     item: WorkItem
     parts: int
     result: Result | None = None
-    _bounds: tuple[int, ...] = ()
-    """The pieces with which stretches begin, and their end."""
+    _stretches: list[Stretch] = field(default_factory=list)
     _sections: list[Section] = field(default_factory=list)
     _marks: list[Marks] = field(default_factory=list)
     _copies_left: int = 0
@@ -83,12 +79,13 @@ class _Split:
         item = self.item
         if self.parts == 1 or not item.pieces:
             return [RewriteJob(item=item)]
-        self._bounds = _find_bounds(item, STRETCHES_PER_PART * self.parts)
-        self._sections = find_sections(item.pieces, self._bounds)
+        self._stretches = cut_stretches(item, self.parts)
+        bounds = (0, *(stretch.end for stretch in self._stretches))
+        self._sections = find_sections(item.pieces, bounds)
         if not item.compacts:
             return self._copy([True] * len(item.pieces))
         parts = min(self.parts, MARK_PARTS_MAX)
-        return [MarkJob(item=item, part=part, parts=parts, bounds=self._bounds) for part in range(parts)]
+        return [MarkJob(item=item, part=part, parts=parts, bounds=bounds) for part in range(parts)]
 
     def copy_jobs(self) -> list[Job]:
         """Once all marks are there."""
@@ -112,34 +109,29 @@ class _Split:
         else:
             self._rewrites.append(answer)
             if self.result is None and len(self._rewrites) == self._copies_left:
-                self.result = self._join()
+                self.result = join_rewrites(
+                    self.item, [marks.counts for marks in self._marks], self._rewrites
+                )
 
     def tidy(self) -> None:
         """Nobody needs marks any more, nor segments of an item that has failed; what stays is collected some day."""
-        unused = [marks.file for marks in self._marks]
-        if not isinstance(self.result, Rewrite):
-            unused += [segment.file for rewrite in self._rewrites for segment in rewrite.added]
-        for file in unused:
+        for marks in self._marks:
             with suppress(StoreFailed):
-                delete_segment(Path(self.item.directory), file)
+                delete_segment(Path(self.item.directory), marks.file)
+        if not isinstance(self.result, Rewrite):
+            delete_added(self.item, self._rewrites)
 
     def _copy(self, rewritten: list[bool]) -> list[Job]:
-        """One job for each stretch. What lies between two stretches, because it was aborted, belongs to the second."""
-        item = self.item
-        jobs: list[Job] = []
-        start = item.first
-        for first, end in pairwise(self._bounds):
-            stop = item.end if end == len(item.pieces) else item.pieces[end - 1].end
-            jobs.append(
-                CopyJob(
-                    item=replace(item, pieces=item.pieces[first:end], first=start, end=stop),
-                    rewritten=tuple(rewritten[first:end]),
-                    marks=tuple(self._marks_of(marks, first, end) for marks in self._marks),
-                )
+        """One job for each stretch."""
+        self._copies_left = len(self._stretches)
+        return [
+            CopyJob(
+                item=stretch.item,
+                rewritten=tuple(rewritten[stretch.first : stretch.end]),
+                marks=tuple(self._marks_of(marks, stretch.first, stretch.end) for marks in self._marks),
             )
-            start = stop
-        self._copies_left = len(jobs)
-        return jobs
+            for stretch in self._stretches
+        ]
 
     def _marks_of(self, marks: Marks, first: int, end: int) -> Marks:
         """Those of the sections of a stretch."""
@@ -151,27 +143,6 @@ class _Split:
             sections=marks.sections[wanted[0] : wanted[-1] + 1],
             counts={},
         )
-
-    def _join(self) -> Rewrite:
-        counts: Counter[str] = Counter()
-        for each in [marks.counts for marks in self._marks] + [done.counts for done in self._rewrites]:
-            counts.update(each)
-        added = [segment for rewrite in self._rewrites for segment in rewrite.added]
-        removed = {file for rewrite in self._rewrites for file in rewrite.removed}
-        return Rewrite(
-            added=tuple(sorted(added, key=lambda segment: segment.first)),
-            removed=tuple(piece.file for piece in self.item.pieces if piece.file in removed and piece.file),
-            counts=dict(counts),
-        )
-
-
-def _find_bounds(item: WorkItem, stretches_max: int) -> tuple[int, ...]:
-    """The pieces with which stretches of about as many bytes begin, and their end; none is without a piece."""
-    starts = list(accumulate((piece.length_bytes for piece in item.pieces), initial=0))
-    total_bytes = max(starts.pop(), 1)
-    stretches = [start * stretches_max // total_bytes for start in starts]
-    begun = [number for number in range(1, len(starts)) if stretches[number] != stretches[number - 1]]
-    return (0, *begun, len(starts))
 
 
 def _size_bytes(job: Job) -> int:

@@ -1,6 +1,6 @@
 """Record batches → one Arrow table, without a Python loop over records."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,14 +71,22 @@ def decode(
         inflated_bytes_max=inflated_bytes_max,
         inflated_total_bytes_max=inflated_total_bytes_max,
     )
-    groups = scan_groups(buffer, selection, group_bytes=CHUNK_BYTES, columns=_columns)
+    chunks = [to_batch(found, names) for found in scan_chunks(buffer, selection)]
+    return pa.Table.from_batches(chunks, pa.schema([SCHEMA.field(name) for name in names]))
+
+
+def scan_chunks(buffer: ReadableBytes, selection: Selection) -> Iterator[Scan]:
+    """Where the records lie, in parts that each make one chunk of a table; none is empty."""
+    for found in scan_groups(buffer, selection, group_bytes=CHUNK_BYTES, columns=_columns):
+        if len(found.columns.offset):
+            yield found
+
+
+def to_batch(found: Scan, columns: Iterable[str]) -> pa.RecordBatch:
+    """The columns of SCHEMA by name, of one part."""
+    names = list(columns)
     schema = pa.schema([SCHEMA.field(name) for name in names])
-    chunks = [
-        pa.RecordBatch.from_arrays([_COLUMNS[name](group) for name in names], schema=schema)
-        for group in groups
-        if len(group.columns.offset)
-    ]
-    return pa.Table.from_batches(chunks, schema)
+    return pa.RecordBatch.from_arrays([_COLUMNS[name](found) for name in names], schema=schema)
 
 
 def _offset(found: Scan) -> pa.Array:
@@ -152,21 +160,21 @@ _COLUMNS: dict[str, Callable[[Scan], pa.Array]] = {
 
 def _binary(data: Octets, starts: NDArray[np.int64], lengths: NDArray[np.int32]) -> pa.Array:
     rows = len(lengths)
-    offsets = _allocate(4 * (rows + 1)).view(np.int32)
+    offsets = allocate(4 * (rows + 1)).view(np.int32)
     validity = np.zeros((rows + 7) // 8, np.uint8)
     total, nulls = lay_out(lengths, offsets, validity)
     assert total <= ARRAY_BYTES_MAX, "a chunk is a part of CHUNK_BYTES or one batch"
-    output = _allocate(total)
+    output = allocate(total)
     gather(data, starts, offsets, output)
     buffers = [pa.py_buffer(validity) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(output)]
     return pa.Array.from_buffers(pa.binary(), rows, buffers, nulls)
 
 
 def _columns(count: int) -> Columns:
-    return Columns.empty(count, _allocate)
+    return Columns.empty(count, allocate)
 
 
-def _allocate(count: int) -> Octets:
+def allocate(count: int) -> Octets:
     """Memory of Arrow's pool, which keeps warm what tables give back; fresh pages cost more than decoding."""
     return np.frombuffer(pa.allocate_buffer(count), np.uint8)
 

@@ -12,15 +12,19 @@ from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
 from holdfast.records.fingerprints import Fingerprints, Ids, select
 from holdfast.records.grouping import number_groups, start_windows
-from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, scan
+from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, said, scan
 from holdfast.records.kernel.encoding import DELTA_BYTES_MAX, RowColumns, Slices, encode_rows, measure_rows
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.jit import cache_directory
+from holdfast.records.kernel.lanes import KeyRoom, LanedKeyIndex
+from holdfast.records.kernel.load import as_octets
 from holdfast.records.kernel.memory import Octets
 from holdfast.records.kernel.murmur import hash_keys
 from holdfast.records.kernel.prints import as_offsets, hash_slices
+from holdfast.records.kernel.said import Bounds, Names, Places, Said, Tenants, read_said
+from holdfast.records.kernel.scanning import Scan
 
 
 def warm() -> None:
@@ -40,9 +44,12 @@ def warm() -> None:
     keep = np.array([True, False, True, False, False])
     copy_selected(buffer, keep, keep_empty=True)
     KeyIndex(bytes_max=KeyIndex.BYTES_MIN, seed=0).shadow(buffer, np.zeros(len(keep), np.bool_))
+    laned = LanedKeyIndex(bytes_max=2 * KeyIndex.BYTES_MIN, lanes=2, seed=0)
+    laned.shadow(1, laned.collect(buffer, np.zeros(len(keep), np.bool_), KeyRoom()))
     find_tombstones(buffer)
     _warm_encoding(found.data)
     _warm_fingerprints()
+    _warm_said(found)
 
 
 def _warm_encoding(data: Octets) -> None:
@@ -62,6 +69,18 @@ def _warm_fingerprints() -> None:
     fingerprints.peel(fingerprints.cells("group"))
     select(["group"], codes, ids, wanted={"group": [0]}, bucket_bits=0, seed=0)
     number_groups(codes, np.zeros(1, np.int8), start_windows(np.zeros(1, np.int64), 1), make_secret(0))
+
+
+def _warm_said(found: Scan) -> None:
+    rows, names = len(found.columns.offset), Names(as_octets(bytes(8)), np.zeros(said.FIELDS + 1, np.int64))
+    words, octets = np.zeros((4, rows), np.int64), np.empty(64, np.uint8)
+    numbers, stages = np.full(64, -1, np.int32), np.zeros(rows, np.int8)
+    bounds = Bounds(as_octets(bytes(1))[:-1], True, 0, 1 << 62, 1, 0, 0)
+    tenants = Tenants(np.zeros(1, np.int64), np.zeros(1, np.int64), numbers)
+    room = Said(numbers, stages, words[0], numbers, octets, words[1], words[2], words[3])
+    places = Places(np.full(said.FIELDS, said.IN_KEY, np.int8), names, names, 0)
+    work = np.zeros((2, said.FIELDS), np.int64), np.zeros(said.GUESSES, np.int64)
+    read_said(found.data, found.columns, places, bounds, make_secret(0), *work, tenants, room)
 
 
 def main() -> None:

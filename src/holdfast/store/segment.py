@@ -14,7 +14,7 @@ from uuid import UUID
 
 from holdfast.errors import StoreFailed
 from holdfast.records.crc import crc32c
-from holdfast.store.durable import make_directory, sync_directory, write_all
+from holdfast.store.durable import begin_writeback, make_directory, sync_directory, write_all
 from holdfast.store.journal import Buffer
 from holdfast.store.segment_index import INDEX_BYTES, IndexEntry, SegmentIndex, index_path
 
@@ -95,6 +95,7 @@ class SegmentWriter:
             end = write_all(self._file, [batches], self._length_bytes)
         except OSError as failure:
             raise StoreFailed(f"cannot write to {self._path}: {failure.strerror}") from failure
+        begin_writeback(self._file, self._length_bytes, len(batches))
         self._crc = crc32c(batches, self._crc)
         self._add_entries(index_entries, len(batches))
         self._length_bytes = end

@@ -10,10 +10,14 @@
     encoding   columns of rows → records
     murmur     keys → the hashes that Kafka's clients choose partitions by
     fingerprint ids → cells of sums, by which two sides can be compared
-    crc, hashing, varint, memory, layout, jit    what these are made of
+    said, texts what records say of themselves in keys and headers → columns
+    lanes      keys divided among threads
+    grouping   rows → numbers of their tenants, stages and windows
+    crc, hashing, varint, memory, layout, opened, jit    what these are made of
 
 Compiled functions trust no length before they have checked it, and report the first fault as a code and a
-place. `load`, `scanning`, `rewrite` and `keys` stand around them in plain Python: they inflate, allocate and raise.
+place. `load`, `scanning`, `rewrite`, `keys` and `lanes` stand around them in plain Python: they inflate, allocate and
+raise.
 """
 
 from holdfast.records.kernel.keys import KeyIndex

@@ -85,31 +85,44 @@ class KeyTable(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The part of all keys that a table is for."""
+    """The part of all keys that is looked at, divided among lanes: each has a table of its own."""
 
     part: int
     parts: int
+    lanes: int
 
 
 class Rows(NamedTuple):
-    """Keys of a block of records: hashes, where they lie, whose they are, and the slots at which to look."""
+    """Keys of a block of records: hashes, where they lie, whose they are, and the slots at which to look.
+
+    Every lane has room for all of them; a place behind the last lane takes what is nobody's.
+    """
 
     hashed: NDArray[np.uint64]
     key_start: NDArray[np.int64]
     key_bytes: NDArray[np.int32]
     row: NDArray[np.int32]
     slot: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    """How many keys each lane has, and one number more."""
 
     @classmethod
-    def empty(cls, count: int) -> "Rows":
-        """Room for `count` keys."""
+    def empty(cls, count: int, lanes: int = 1) -> "Rows":
+        """Room for `count` keys in each lane, of which the system gives only what is touched."""
+        places = count * lanes + 1
         return cls(
-            hashed=np.empty(count, np.uint64),
-            key_start=np.empty(count, np.int64),
-            key_bytes=np.empty(count, np.int32),
-            row=np.empty(count, np.int32),
-            slot=np.empty(count, np.uint64),
+            hashed=np.empty(places, np.uint64),
+            key_start=np.empty(places, np.int64),
+            key_bytes=np.empty(places, np.int32),
+            row=np.empty(places, np.int32),
+            slot=np.empty(places, np.uint64),
+            counts=np.zeros(lanes + 1, np.int64),
         )
+
+    @property
+    def room(self) -> int:
+        """How many keys fit into a lane."""
+        return (len(self.row) - 1) // (len(self.counts) - 1)
 
 
 @compiled
@@ -126,33 +139,72 @@ def shadow_records(
 ) -> tuple[int, int]:
     """(fault, batch): mark the records of the wanted batches whose keys the table holds; let it learn the others'.
 
-    `rows` has room for BLOCK_ROWS and for the largest batch. CRCs of compressed batches have been checked before.
+    There is one lane, and `rows` has room for BLOCK_ROWS and for the largest batch. CRCs of compressed batches have
+    been checked before.
     """
     end = len(batches)
     row_end = len(dead)
     while end > 0:
         start, row_start = _block_start(batches, wanted, end, row_end)
         block = dead[row_start:row_end]
-        row = 0
-        count = 0
-        for index in range(start, end):
-            batch = batches[index]
-            if wanted.batches[index]:
-                fault = 0
-                if wanted.check_crcs and batch.attributes & CODEC_MASK == 0:
-                    fault = crc_fault(source, batch)
-                if fault == 0:
-                    count, fault = _collect(data, batch, table.secret, share, rows, count, block, row)
-                if fault != 0:
-                    return fault, index
-                row += batch.record_count
-        while count > 0:
-            table_start = len(table.words) - table.sizes[_SLOTS]
-            slots, arena = table.words[table_start:], table.octets[: table_start << 3]
-            count = _shadow(data, rows, count, slots, arena, table.sizes, insert, block)
-            if count > 0 and not _make_room(table, np.int64(rows.key_bytes[count - 1])):
-                return FULL, np.int64(rows.key_bytes[count - 1])  # type: ignore[return-value]
+        blocked = Wanted(wanted.batches[start:end], wanted.start, wanted.end, wanted.check_crcs)
+        fault, at = collect_keys(source, data, batches[start:end], blocked, table.secret, share, rows, block)
+        if fault != 0:
+            return fault, start + at
+        fault, at = shadow_keys(data, rows, 0, table, insert, block)
+        if fault != 0:
+            return fault, at
         end, row_end = start, row_start
+    return 0, 0
+
+
+@compiled
+def collect_keys(
+    source: Octets,
+    data: Octets,
+    batches: NDArray[Any],
+    wanted: Wanted,
+    secret: NDArray[np.uint64],
+    share: Share,
+    rows: Rows,
+    dead: Mask,
+) -> tuple[int, int]:
+    """(fault, batch): write the keys of the wanted batches into the rows, each into its lane.
+
+    `rows` has room for all of them. CRCs of compressed batches have been checked before.
+    """
+    for lane in range(share.lanes + 1):
+        rows.counts[lane] = 0
+    row = 0
+    for index in range(len(batches)):
+        batch = batches[index]
+        if wanted.batches[index]:
+            fault = 0
+            if wanted.check_crcs and batch.attributes & CODEC_MASK == 0:
+                fault = crc_fault(source, batch)
+            if fault == 0:
+                fault = _collect(data, batch, secret, share, rows, dead, row)
+            if fault != 0:
+                return fault, index
+            row += batch.record_count
+    return 0, 0
+
+
+@compiled
+def shadow_keys(
+    data: Octets, rows: Rows, lane: int, table: KeyTable, insert: bool, dead: Mask
+) -> tuple[int, int]:
+    """(FULL or 0, bytes of the key): mark the records of a lane whose keys its table holds, last one first."""
+    start = lane * ((len(rows.row) - 1) // (len(rows.counts) - 1))
+    count = rows.counts[lane]
+    while count > 0:
+        table_start = len(table.words) - table.sizes[_SLOTS]
+        slots, arena = table.words[table_start:], table.octets[: table_start << 3]
+        count = _shadow(data, rows, start, count, slots, arena, table.sizes, insert, dead)
+        if count > 0:
+            key_bytes = np.int64(rows.key_bytes[start + count - 1])
+            if not _make_room(table, key_bytes):
+                return FULL, key_bytes  # type: ignore[return-value]
     return 0, 0
 
 
@@ -177,45 +229,48 @@ def _collect(
     secret: NDArray[np.uint64],
     share: Share,
     rows: Rows,
-    count: int,
     dead: Mask,
     row: int,
-) -> tuple[int, int]:
-    """(keys, fault): add the keys of a batch that belong to this part. Part 0 marks records without a key."""
+) -> int:
+    """A fault, or 0: add the keys of a batch that belong to this part. Part 0 marks records without a key."""
     position = batch.payload_start
     payload_end = batch.payload_end
     last_delta = np.int64(batch.last_offset_delta)
-    part, parts = _U(share.part), _U(share.parts)
+    lanes = _U(share.lanes)
+    first_lane, all_lanes = _U(share.part) * lanes, _U(share.parts) * lanes
+    room = _U((len(rows.row) - 1) // share.lanes)
     delta_min = 0
     for _ in range(batch.record_count):
         prefetch(data, position + PREFETCH_BYTES)
         prefetch(data, position + PREFETCH_BYTES + 64)
         record = read_record(data, position, payload_end, delta_min, last_delta)
         if record.fault != 0:
-            return count, record.fault
+            return record.fault
         position = record.end
         delta_min = record.offset_delta + 1
         if record.key_bytes >= 0:
             hashed = hash_bytes(data, record.key_start, record.key_bytes, secret)
-            at = np.uintp(count)
+            # What is not ours wraps around to a large number, and goes to the place behind all lanes.
+            lane = min(((hashed >> _HALF) * all_lanes >> _HALF) - first_lane, lanes)
+            at = lane * room + _U(rows.counts[lane])
             rows.hashed[at] = hashed
             rows.key_start[at] = record.key_start
             rows.key_bytes[at] = record.key_bytes
             rows.row[at] = row
-            if (hashed >> _HALF) * parts >> _HALF == part:
-                count += 1
+            rows.counts[lane] += lane < lanes
         elif share.part == 0:
             dead[row] = True
         row += 1
     if position != payload_end:
-        return count, _LEFT_OVER
-    return count, 0
+        return _LEFT_OVER
+    return 0
 
 
 @compiled
 def _shadow(
     data: Octets,
     rows: Rows,
+    start: int,
     count: int,
     slots: NDArray[np.uint64],
     arena: Octets,
@@ -223,30 +278,31 @@ def _shadow(
     insert: bool,
     dead: Mask,
 ) -> int:
-    """Look the first `count` keys up, last one first. How many are left when there is no room for a new one."""
+    """Look `count` keys from `start` on up, last one first. How many are left when there is no room for a new one."""
     mask = _U(len(slots) - 1)
     keys = sizes[_KEYS]
     arena_end = sizes[_ARENA_END]
     left = 0
     for at in range(count + _SLOTS_AHEAD - 1, -1, -1):
         if at >= _SLOTS_AHEAD:
-            prefetch(slots, np.int64(rows.hashed[np.uintp(at - _SLOTS_AHEAD)] & mask) << 3)
+            prefetch(slots, np.int64(rows.hashed[np.uintp(start + at - _SLOTS_AHEAD)] & mask) << 3)
         ahead = at - _KEYS_AHEAD
         if 0 <= ahead < count:
-            hashed = rows.hashed[np.uintp(ahead)]
+            hashed = rows.hashed[np.uintp(start + ahead)]
             slot = hashed & mask
             while slots[slot] != _EMPTY and (slots[slot] ^ hashed) >> _TAG_SHIFT != _U(0):
                 slot = (slot + _U(1)) & mask
-            rows.slot[np.uintp(ahead)] = slot
+            rows.slot[np.uintp(start + ahead)] = slot
             position = np.int64(slots[slot] & _POSITION_MASK)
             prefetch(arena, position)
-            prefetch(arena, position + _LENGTH_BYTES + rows.key_bytes[np.uintp(ahead)] - 1)
+            prefetch(arena, position + _LENGTH_BYTES + rows.key_bytes[np.uintp(start + ahead)] - 1)
+            prefetch(data, rows.key_start[np.uintp(start + ahead)])
         if at >= count:
             continue
-        hashed = rows.hashed[np.uintp(at)]
-        key_start = rows.key_start[np.uintp(at)]
-        key_bytes = np.int64(rows.key_bytes[np.uintp(at)])
-        slot = rows.slot[np.uintp(at)]
+        hashed = rows.hashed[np.uintp(start + at)]
+        key_start = rows.key_start[np.uintp(start + at)]
+        key_bytes = np.int64(rows.key_bytes[np.uintp(start + at)])
+        slot = rows.slot[np.uintp(start + at)]
         while slots[slot] != _EMPTY:
             position = np.int64(slots[slot] & _POSITION_MASK)
             if (
@@ -254,7 +310,7 @@ def _shadow(
                 and load_int32(arena, position) == key_bytes
                 and same_bytes(arena, position + _LENGTH_BYTES, data, key_start, key_bytes)
             ):
-                dead[np.uintp(rows.row[np.uintp(at)])] = True
+                dead[np.uintp(rows.row[np.uintp(start + at)])] = True
                 break
             slot = (slot + _U(1)) & mask
         if insert and slots[slot] == _EMPTY:

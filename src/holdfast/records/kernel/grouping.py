@@ -57,6 +57,7 @@ def floor_times(times: NDArray[np.int64], window: int, starts: NDArray[np.int64]
     start = np.int64(0)
     for row in range(len(times)):
         time = times[row]
-        if time < start or time - start >= window:
+        # As unsigned numbers: a difference that does not fit, or is negative, is a large one.
+        if _U(time - start) >= _U(window):
             start = time - time % window
         starts[row] = start

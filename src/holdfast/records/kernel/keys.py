@@ -5,7 +5,6 @@ from typing import Final
 import numpy as np
 
 from holdfast.errors import KeyIndexFull, KeyTooLarge
-from holdfast.records.batch import CONTROL_BIT
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.dedupe import (
@@ -17,10 +16,20 @@ from holdfast.records.kernel.dedupe import (
     Share,
     shadow_records,
 )
-from holdfast.records.kernel.fields import count_records
 from holdfast.records.kernel.hashing import make_secret
-from holdfast.records.kernel.layout import Mask, Wanted
-from holdfast.records.kernel.load import UNBOUNDED, InflationBudget, as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.layout import Mask
+from holdfast.records.kernel.load import raise_fault
+from holdfast.records.kernel.opened import open_buffer
+
+
+def raise_full(key_bytes: int, table: KeyTable) -> None:
+    """A key of so many bytes has found no room in the table."""
+    map_bytes = table.octets.nbytes
+    if key_bytes > table.key_bytes_max:
+        raise KeyTooLarge(
+            f"a key of {key_bytes} bytes does not fit into a map of {map_bytes}: raise map_bytes_max"
+        )
+    raise KeyIndexFull(f"no room for more than {table.keys} keys in {map_bytes} bytes")
 
 
 class KeyIndex:
@@ -39,7 +48,7 @@ class KeyIndex:
         if not 0 <= part < parts <= self.PARTS_MAX:
             raise ValueError(f"part {part} of {parts}")
         self._table = KeyTable.empty(bytes_max, make_secret(seed))
-        self._share = Share(part=part, parts=parts)
+        self._share = Share(part=part, parts=parts, lanes=1)
         self._rows = Rows.empty(BLOCK_ROWS)
 
     @property
@@ -67,28 +76,23 @@ class KeyIndex:
         Raises CorruptBatch, and KeyIndexFull when the keys do not fit (KeyTooLarge when one would not fit alone).
         Either way the index is of no further use; the marks in `dead` are right as far as they go.
         """
-        source = as_octets(buffer)
-        batches = index(source)
-        is_data = batches["attributes"] & CONTROL_BIT == 0
-        wanted = Wanted(batches=is_data, start=0, end=UNBOUNDED, check_crcs=check_crcs)
-        budget = InflationBudget(batch_bytes_max=inflated_bytes_max, total_bytes_max=inflated_total_bytes_max)
-        data, _ = inflate(source, batches, wanted, budget=budget)
-        count, fault, at = count_records(batches, wanted)
-        raise_fault(fault, batches["position"], at)
-        if len(dead) != count:
-            raise ValueError(f"a mask of {len(dead)} for {count} records")
+        opened = open_buffer(
+            buffer,
+            check_crcs=check_crcs,
+            inflated_bytes_max=inflated_bytes_max,
+            inflated_total_bytes_max=inflated_total_bytes_max,
+        )
+        batches, wanted = opened.batches, opened.wanted
+        if len(dead) != opened.records:
+            raise ValueError(f"a mask of {len(dead)} for {opened.records} records")
         assert dead.dtype == np.bool_
         assert dead.flags.carray
-        batch_rows_max = int(batches["record_count"].max(initial=0, where=is_data))
-        if batch_rows_max > len(self._rows.row):
+        batch_rows_max = int(batches["record_count"].max(initial=0, where=wanted.batches))
+        if batch_rows_max > self._rows.room:
             self._rows = Rows.empty(batch_rows_max)
         fault, at = shadow_records(
-            source, data, batches, wanted, self._table, self._share, insert, self._rows, dead
+            opened.source, opened.data, batches, wanted, self._table, self._share, insert, self._rows, dead
         )
-        if fault == FULL and at > self._table.key_bytes_max:
-            raise KeyTooLarge(
-                f"a key of {at} bytes does not fit into a map of {self._table.octets.nbytes}: raise map_bytes_max"
-            )
         if fault == FULL:
-            raise KeyIndexFull(f"no room for more than {self.keys} keys in {self._table.octets.nbytes} bytes")
+            raise_full(at, self._table)
         raise_fault(fault, batches["position"], at)

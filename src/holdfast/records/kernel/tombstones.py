@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.records.batch import CODEC_MASK, CONTROL_BIT
+from holdfast.records.batch import CODEC_MASK
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
-from holdfast.records.kernel.fields import count_records, read_record
+from holdfast.records.kernel.fields import read_record
 from holdfast.records.kernel.index import crc_fault
 from holdfast.records.kernel.jit import compiled
 from holdfast.records.kernel.layout import Fault, Mask, Wanted
-from holdfast.records.kernel.load import UNBOUNDED, InflationBudget, as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.load import raise_fault
 from holdfast.records.kernel.memory import PREFETCH_BYTES, Octets, prefetch
+from holdfast.records.kernel.opened import open_buffer
 
 _LEFT_OVER = int(Fault.LEFT_OVER)
 
@@ -44,17 +45,15 @@ def find_tombstones(
     inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
 ) -> Tombstones:
     """All tombstones of whole batches that follow one another; raises CorruptBatch, bounds as in `scan`."""
-    source = as_octets(buffer)
-    batches = index(source)
-    is_data = batches["attributes"] & CONTROL_BIT == 0
-    wanted = Wanted(batches=is_data, start=0, end=UNBOUNDED, check_crcs=check_crcs)
-    budget = InflationBudget(batch_bytes_max=inflated_bytes_max, total_bytes_max=inflated_total_bytes_max)
-    data, _ = inflate(source, batches, wanted, budget=budget)
-    count, fault, at = count_records(batches, wanted)
-    raise_fault(fault, batches["position"], at)
-    rows, offsets = np.empty(count, np.int64), np.empty(count, np.int64)
-    found, fault, at = _find(source, data, batches, wanted, rows, offsets)
-    raise_fault(fault, batches["position"], at)
+    opened = open_buffer(
+        buffer,
+        check_crcs=check_crcs,
+        inflated_bytes_max=inflated_bytes_max,
+        inflated_total_bytes_max=inflated_total_bytes_max,
+    )
+    rows, offsets = np.empty(opened.records, np.int64), np.empty(opened.records, np.int64)
+    found, fault, at = _find(opened.source, opened.data, opened.batches, opened.wanted, rows, offsets)
+    raise_fault(fault, opened.batches["position"], at)
     return Tombstones(rows=rows[:found].copy(), offsets=offsets[:found].copy())
 
 
