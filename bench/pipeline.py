@@ -45,6 +45,7 @@ from bench.report import Figure, publish
 from holdfast.client.cluster import Cluster
 from holdfast.client.topics import create_topic
 from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.run import SPARK
 from holdfast.spark.session import spark_session
 from holdfast.spark.sink import Sink, by_output_partition
 from tests.process import HoldfastProcess
@@ -78,7 +79,7 @@ def main(batches: int | None, rounds: int | None, sizes: str) -> None:
     sink_times: dict[int, Times] = {}
     pipeline_times: dict[int, Times] = {}
     with tempfile.TemporaryDirectory() as name, _holdfast(Path(name)) as bootstrap:
-        spark = spark_session("bench", master="local[2]")
+        spark = spark_session("bench", master="local[2]", config=SPARK)
         names = (f"run-{number}" for number in count())
         for size in map(int, sizes.split(",")):
             size_rounds, size_batches = SIZES.get(size, (2, 4))

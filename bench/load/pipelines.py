@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from holdfast.pipelines.frames import route
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.queries import RECORD
 from holdfast.pipelines.service import Service
-from holdfast.pipelines.tally import TallyRecord
 from holdfast.spark.sink import Sink
 
 PARTITIONS = 4
@@ -159,7 +158,7 @@ class LooseDelivery:
         self._pipeline = pipeline
         self._sink = Sink(bootstrap=bootstrap, topics=",".join(pipeline.outputs), delivery="at_least_once")
 
-    def __call__(self, ended: DataFrame, books: Sequence[TallyRecord], batch_id: int) -> Delivered:
+    def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
         """See Delivery."""
         self._sink(route(ended, self._pipeline), batch_id)
         return Delivered()

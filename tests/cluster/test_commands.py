@@ -1,4 +1,4 @@
-"""Commands on a cluster: the keeper that `holdfast up` runs, one by hand, and the demo."""
+"""Commands on a cluster: the keeper that `holdfast up` runs, one by hand, the doctor, and the demo."""
 
 import subprocess
 import sys
@@ -11,6 +11,8 @@ from tests.keeper.test_process import configured, create, run_keeper, settled_to
 from tests.process import HoldfastProcess
 
 SECONDS_MAX = 240.0
+PRINTED_RECORDS = 20_000
+"""More than one fingerprint of the doctor stands for."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,21 @@ def test_a_keeper_by_hand(cluster: SparkCluster, tmp_path: Path) -> None:
         said = keeper.communicate(timeout=SECONDS_MAX)[0]
         assert (keeper.returncode, settled_to(data)) == (0, [200, 200]), said
         assert count_keepers(cluster) == before + 1
+
+
+def test_the_doctor(cluster: SparkCluster, tmp_path: Path) -> None:
+    """`doctor --spark --master` has its tasks run there, and compares both replicas of a sound topic."""
+    with HoldfastProcess(tmp_path / "data", "--nodes", "2") as log:
+        create(log.bootstrap)
+        write(log.bootstrap, PRINTED_RECORDS, "v")
+        command = [sys.executable, "-m", "holdfast", "doctor", "--spark", "--master", cluster.url]
+        command += ["--topic", "t", "--bootstrap", log.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    assert (done.returncode, done.stdout) == (
+        0,
+        "1 partition compared, 0 differences: all replicas show the same\n",
+    ), done.stderr
+    assert "Registered app holdfast doctor" in cluster.log("master")
 
 
 def test_the_demo(cluster: SparkCluster) -> None:

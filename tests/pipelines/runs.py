@@ -46,8 +46,15 @@ def send(
     cluster: Cluster, topic: str, number: int, *, partitions: int = 2, seed: int = SEED
 ) -> dict[str, tuple[Message, str]]:
     """Messages for a topic that nobody else writes to: each with its place, by id."""
+    return send_these(cluster, topic, messages(number, seed=seed), partitions=partitions)
+
+
+def send_these(
+    cluster: Cluster, topic: str, made: Iterable[Message], *, partitions: int = 2
+) -> dict[str, tuple[Message, str]]:
+    """The same with messages that are there already."""
     queues: dict[int, list[Message]] = defaultdict(list)
-    for message in messages(number, seed=seed):
+    for message in made:
         queues[partition_of_key(message.key, partitions)].append(message)
     ends = list_offsets(cluster, topic, dict.fromkeys(range(partitions), LATEST))
     Producer(cluster, topic).send(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,18 @@ from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
 from holdfast.pipelines.config import Pipeline
-from holdfast.pipelines.state import PartFiles, PartState
+from holdfast.pipelines.state import PartFiles, PartState, QueryState
 from holdfast.pipelines.status import look_at
 from holdfast.pipelines.tally import decode_tally, merge
 from tests.pipelines.files import make_pipeline
-from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service
+from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service, send
 from tests.spark.streams import SHORT_LIVED
 
 SEED = 20261117
 MESSAGES = 600
 BATCH = 60
 START_S_MAX = 1000.0
+STOP_S_MAX = 120.0
 POLL_S = 0.02
 
 
@@ -39,19 +41,29 @@ def kill_in_batch(
     pipeline: Pipeline, part: str, process: "subprocess.Popen[bytes]", batch_id: int
 ) -> PartState:
     """SIGKILL as soon as it tells of that batch, whatever it does just then with the next one."""
+    state = wait_for(pipeline, part, process, lambda query: query.batch_id >= batch_id)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return state
+
+
+def wait_for(
+    pipeline: Pipeline,
+    part: str,
+    process: "subprocess.Popen[bytes]",
+    is_there: Callable[[QueryState], bool],
+) -> PartState:
+    """Until the part tells that its query has come so far."""
     files = PartFiles(pipeline.checkpoint, part)
     deadline = time.monotonic() + START_S_MAX
     log = pipeline.path.parent / f"{part}.log"
     while True:
         state = files.read()
-        if state is not None and state.queries and state.queries[0].batch_id >= batch_id:
-            break
+        if state is not None and state.pid == process.pid and state.queries and is_there(state.queries[0]):
+            return state
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(POLL_S)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    return state
 
 
 @pytest.mark.kills
@@ -106,3 +118,39 @@ def test_service_and_adapter_killed(
     assert read_once(bootstrap, "kill-a.qualified") == qualified
     assert read_once(bootstrap, "kill-a.audit") == audit
     assert [[lag.lag for lag in part.lags] for part in look_at(pipeline, cluster)] == [[0], [0]]
+
+
+@pytest.mark.kills
+@pytest.mark.timeout(1200)
+def test_adapter_killed_alone(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    """The service beside it does not notice; the next adapter goes on where this one was, and audit has all once."""
+    pipeline = make_pipeline(tmp_path, mode="adapter", prefix="alone", bootstrap=bootstrap, records=BATCH)
+    filled = fill(cluster, "alone", MESSAGES)
+    service, adapter = start(pipeline, "service"), start(pipeline, "adapter")
+    try:
+        kill_in_batch(pipeline, "adapter", adapter, 1)
+        filled |= send(cluster, "alone.in", BATCH, seed=1)
+        wait_for(pipeline, "service", service, lambda query: query.rows >= len(filled))
+        assert [part.phase for part in look_at(pipeline, cluster)] == ["running", "killed"]
+        adapter = start(pipeline, "adapter")
+        qualified, audit = expected(filled)
+        wait_for(
+            pipeline,
+            "adapter",
+            adapter,
+            lambda query: lags_of(pipeline, cluster)[1] == 0 and query.rows > 0,
+        )
+        for process in (service, adapter):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STOP_S_MAX) == 0
+    finally:
+        for process in (service, adapter):
+            process.kill()
+            process.wait()
+    assert read_once(bootstrap, "alone.qualified") == qualified
+    assert read_once(bootstrap, "alone.audit") == audit
+
+
+def lags_of(pipeline: Pipeline, cluster: Cluster) -> list[int]:
+    """Of the service's group, then of the adapter's."""
+    return [lag.lag for part in look_at(pipeline, cluster) for lag in part.lags]

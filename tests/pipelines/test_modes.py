@@ -67,7 +67,7 @@ def test_service_fails_before_its_send(
     pipeline = make_pipeline(tmp_path, mode="adapter", prefix="early", bootstrap=bootstrap)
     filled = fill(cluster, "early", 40)
 
-    def fail(self: object, ended: DataFrame, books: object, batch_id: int) -> None:
+    def fail(self: object, identified: object, ended: DataFrame, batch_id: int) -> None:
         raise Fault("before the send")
 
     with monkeypatch.context() as patched:

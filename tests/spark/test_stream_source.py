@@ -9,10 +9,15 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.offsets import LATEST, list_offsets
+from holdfast.errors import ConnectionFailed
+from holdfast.spark.options import parse_stream_options
+from holdfast.spark.schema import SCHEMA
+from holdfast.spark.stream_reader import HoldfastStreamReader
 from tests.spark.streams import make_topic, run
 
 FIRST_MS = 1_700_000_000_000
@@ -116,3 +121,20 @@ def test_refused(
     """The last line of the failure names the option."""
     with pytest.raises(PySparkException, match=message):
         collect(stream(spark, holdfast, **options), tmp_path)
+
+
+def test_a_query_that_runs_waits_for_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins is told at once: its address may be wrong."""
+    reader = HoldfastStreamReader(parse_stream_options({"bootstrap": "127.0.0.1:1", "topic": "t"}), SCHEMA)
+    refused = [ConnectionFailed("restarting"), ConnectionFailed("restarting")]
+
+    def ends(self: HoldfastStreamReader) -> dict[TopicPartition, int]:
+        if refused:
+            raise refused.pop()
+        return {TopicPartition("t", 0): 7}
+
+    monkeypatch.setattr(HoldfastStreamReader, "_ends", ends)
+    with pytest.raises(ConnectionFailed):
+        reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset({"t": {"0": 3}}, ReadAllAvailable()) == {"t": {"0": 7}}
+    assert not refused

@@ -57,11 +57,10 @@ class LiveView:
         self._cluster.close()
 
     def _tell(self, query: QueryState, rate: float) -> str:
-        parts = [
-            f"{query.name}: batch {query.batch_id}",
-            f"{rate:,.0f} messages/s",
-            f"lag {self._lag(query)}",
-        ]
+        # A service is one query and bears its name; adapters are several.
+        whose = "" if query.name == self._part else f"{query.name}: "
+        batch = f"batch {query.batch_id}" if query.batch_id >= 0 else "no batch yet"
+        parts = [f"{whose}{batch}", f"{rate:,.0f} messages/s", f"lag {self._lag(query)}"]
         parts += [f"{stage} {number:,}" for stage, number in query.messages.items() if stage != "ingested"]
         parts += [f"GIVEN UP {number:,} for {topic}" for topic, number in query.given_up.items()]
         return " · ".join(parts)
@@ -76,10 +75,11 @@ class LiveView:
             return "unknown"
 
     def _say(self, line: str, *, is_passing: bool = False) -> None:
+        told_line = f"{self._part}: {present.printable(line)}"
         if self._is_terminal:
-            click.echo(f"\r\x1b[K{present.printable(line)}", err=True, nl=not is_passing)
+            click.echo(f"\r\x1b[K{told_line}", err=True, nl=not is_passing)
         else:
-            click.echo(f"{self._part}: {present.printable(line)}", err=True)
+            click.echo(told_line, err=True)
 
 
 def print_status(pipeline: Pipeline, parts: Sequence[PartStatus], *, as_json: bool) -> None:
@@ -111,8 +111,9 @@ def print_status(pipeline: Pipeline, parts: Sequence[PartStatus], *, as_json: bo
     titles = ("PART", "PHASE", "PID", "HEARD", "TOPIC", "GROUP", "LAG", "BATCH", "MESSAGES SINCE ITS START")
     present.print_table(titles, rows)
     for part in parts:
-        if part.state is not None and part.state.error and not part.is_running:
-            click.echo(f"the {part.part} failed: {present.printable(part.state.error)}")
+        if part.state is not None and part.state.error:
+            what = "waits and tries again" if part.is_running else "failed"
+            click.echo(f"the {part.part} {what}: {present.printable(part.state.error)}")
 
 
 def _counts(query: QueryState | None) -> str | None:

@@ -1,16 +1,18 @@
 """The three ways in which a micro-batch reaches its topics and the audit topic; all else is the same for all."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from holdfast.pipelines.books import as_rows
-from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.books import add_up, as_records, keep_books
+from holdfast.pipelines.config import WINDOW_MS, Mode, Pipeline
+from holdfast.pipelines.counting import Noted, count_noted
 from holdfast.pipelines.dual import DualSends
-from holdfast.pipelines.frames import route
-from holdfast.pipelines.tally import TallyRecord
+from holdfast.pipelines.frames import ingested, route
+from holdfast.spark.aside import Added, Aside
 from holdfast.spark.sink import Sink
 
 
@@ -18,6 +20,8 @@ from holdfast.spark.sink import Sink
 class Delivered:
     """What there is to tell of a batch that went out."""
 
+    counted: Noted = field(default_factory=dict)
+    """What was sent, by tenant, window and stage; nothing if an earlier attempt had sent it."""
     given_up: Mapping[str, int] = field(default_factory=dict)
     """By topic: messages that never got there, and never will."""
 
@@ -25,8 +29,8 @@ class Delivered:
 class Delivery(Protocol):
     """Sends one micro-batch."""
 
-    def __call__(self, ended: DataFrame, books: Sequence[TallyRecord], batch_id: int) -> Delivered:
-        """Returns when the batch is where it belongs; `ended` is that of `frames`."""
+    def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
+        """Returns when the batch is where it belongs; both are those of `frames`, before and after the transform."""
         ...
 
 
@@ -60,15 +64,25 @@ class ExactDelivery:
             bootstrap=bootstrap, topics=",".join(pipeline.outputs), transactional_id=service_id(pipeline)
         )
 
-    def __call__(self, ended: DataFrame, books: Sequence[TallyRecord], batch_id: int) -> Delivered:
+    def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
         """See Delivery."""
-        records = route(ended, self._pipeline)
-        if self._pipeline.mode is Mode.TRANSACTION:
-            assert self._pipeline.tally is not None
-            tally = as_rows(ended.sparkSession, books, self._pipeline.tally.topic)
-            records = records.unionByName(tally, allowMissingColumns=True)
-        self._sink(records, batch_id)
-        return Delivered()
+        pipeline, counted = self._pipeline, Noted()
+        tally = pipeline.tally if pipeline.mode is Mode.TRANSACTION else None
+        window_ms = tally.window_ms if tally is not None else WINDOW_MS
+
+        def conclude(notes: Sequence[Noted]) -> list[Added]:
+            nonlocal counted
+            counted = add_up(notes)
+            if tally is None:
+                return []
+            books = keep_books(pipeline, counted, window_ms, batch_id)
+            return as_records(books, tally.topic, now_ms=time.time_ns() // 1_000_000)
+
+        # What went in is read once more: holding it while it is judged took longer, and would be no second witness.
+        beside = None if tally is None else ingested(identified, window_ms)
+        aside = Aside(note=count_noted, conclude=conclude, beside=beside)
+        self._sink.write(route(ended, pipeline, window_ms=window_ms), batch_id, aside)
+        return Delivered(counted=counted)
 
 
 class DualDelivery:
@@ -78,12 +92,9 @@ class DualDelivery:
         self._pipeline = pipeline
         self._sends = DualSends(bootstrap)
 
-    def __call__(self, ended: DataFrame, books: Sequence[TallyRecord], batch_id: int) -> Delivered:
+    def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
         """See Delivery. A crash after the first send makes the next attempt send it again."""
-        records = route(ended, self._pipeline)
-        audited = records["topic"] == self._pipeline.audit
-        topics = tuple(dict.fromkeys(self._pipeline.topics.values()))
-        given_up = dict(self._sends(records.where(~audited), topics))
-        for topic, lost in self._sends(records.where(audited), (self._pipeline.audit,)).items():
-            given_up[topic] = given_up.get(topic, 0) + lost
-        return Delivered(given_up=given_up)
+        records = route(ended, self._pipeline, window_ms=WINDOW_MS)
+        topics = (*dict.fromkeys(self._pipeline.topics.values()), self._pipeline.audit)
+        sent = self._sends(records, topics, note=count_noted)
+        return Delivered(counted=add_up(sent.notes), given_up=sent.given_up)

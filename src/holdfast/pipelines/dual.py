@@ -9,7 +9,8 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
@@ -19,6 +20,7 @@ from holdfast.client.piece_producer import Piece, PieceProducer
 from holdfast.client.producer import init_producer
 from holdfast.client.transactions import Identity
 from holdfast.errors import HoldfastError
+from holdfast.spark.aside import NOTED, Note
 from holdfast.spark.outputs import Outputs, find_outputs
 from holdfast.spark.write_options import Delivery, WriteOptions
 
@@ -34,29 +36,41 @@ CLIENT_ID: Final = "holdfast-dual"
 _LOG: Final = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What became of the rows of a frame, or of a task."""
+
+    given_up: Counter[str]
+    """By topic."""
+    notes: list[Any]
+    """See `holdfast.spark.aside`."""
+
+
 class DualSends:
-    """Sends the rows of a frame, in tasks, and tells what was given up."""
+    """Sends the rows of a frame, in tasks, to one topic after the other, and tells what was given up."""
 
     def __init__(self, bootstrap: str, *, pause_s: float = PAUSE_S) -> None:
         self._bootstrap = bootstrap
         self._pause_s = pause_s
 
-    def __call__(self, records: DataFrame, topics: tuple[str, ...]) -> Mapping[str, int]:
-        """By topic, the number of records that were given up."""
+    def __call__(self, records: DataFrame, topics: tuple[str, ...], *, note: Note) -> Sent:
+        """The topics in the order in which a message is sent to them; what is sent is noted."""
         options = WriteOptions(bootstrap=self._bootstrap, topics=topics, delivery=Delivery.AT_LEAST_ONCE)
         with Cluster(self._bootstrap, client_id=CLIENT_ID) as cluster:
             outputs = find_outputs(cluster, options)
-        write = _writer(options, outputs, self._pause_s)
-        given_up: Counter[str] = Counter()
-        for row in records.mapInArrow(write, "given_up binary").collect():
-            given_up.update(pickle.loads(row.given_up))  # noqa: S301  from our own workers
-        for topic, lost in given_up.items():
+        write = _writer(options, outputs, note, self._pause_s)
+        total = Sent(given_up=Counter(), notes=[])
+        for row in records.mapInArrow(write, "sent binary").collect():
+            sent = pickle.loads(row.sent)  # noqa: S301  from our own workers
+            total.given_up.update(sent.given_up)
+            total.notes.extend(sent.notes)
+        for topic, lost in total.given_up.items():
             _LOG.warning("%d messages for %s were given up after %d retries", lost, topic, RETRIES_MAX)
-        return given_up
+        return total
 
 
 def _writer(
-    options: WriteOptions, outputs: Outputs, pause_s: float
+    options: WriteOptions, outputs: Outputs, note: Note, pause_s: float
 ) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     now_ms = time.time_ns() // 1_000_000
 
@@ -67,11 +81,16 @@ def _writer(
         from holdfast.spark.placing import place_rows  # noqa: PLC0415
 
         sender = Sender(options.bootstrap, pause_s=pause_s)
+        notes = []
         for batch in batches:
             if batch.num_rows:
-                sender.send(pieces_of(place_rows(batch, options, outputs, now_ms=now_ms), options, outputs))
+                notes.append(note(batch[NOTED]))
+                pieces = pieces_of(place_rows(batch, options, outputs, now_ms=now_ms), options, outputs)
+                for topic in options.topics:
+                    sender.send({place: queue for place, queue in pieces.items() if place.topic == topic})
         sender.close()
-        yield pa.record_batch({"given_up": pa.array([pickle.dumps(sender.given_up)], pa.binary())})
+        sent = Sent(given_up=sender.given_up, notes=notes)
+        yield pa.record_batch({"sent": pa.array([pickle.dumps(sent)], pa.binary())})
 
     return write
 

@@ -3,7 +3,7 @@
 All of it is in native expressions. What the user's transform is given, and has to give back, is `CONTRACT`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +14,8 @@ from holdfast.errors import UsageError
 from holdfast.pipelines.config import EndState, Mode, Pipeline
 from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part
 from holdfast.pipelines.tally import INGESTED, UNKNOWN_TENANT
+from holdfast.spark.aside import NOTED
+from holdfast.spark.kept_columns import built_once
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -48,17 +50,21 @@ def with_identity(frame: DataFrame, identity: Identity) -> DataFrame:
 
     A message that tells no time that can be read has its record's.
     """
+    return frame.select("*", *_identity(identity))
+
+
+@built_once
+def _identity(identity: Identity) -> list[Column]:
     source = sql.lit(None).cast("string") if identity.source is None else _find(identity.source)
     time = sql.coalesce(_time(identity.time), sql.col("timestamp"), sql.timestamp_millis(sql.lit(0)))
     origin = sql.concat(sql.col("topic"), sql.lit("/"), sql.col("partition"), sql.lit("@"), sql.col("offset"))
-    return frame.select(
-        "*",
+    return [
         _find(identity.id).alias("id"),
         source.alias("source"),
         _find(identity.tenant).alias("tenant"),
         time.alias("time"),
         origin.alias("origin"),
-    )
+    ]
 
 
 def check_contract(schema: StructType, pipeline: Pipeline) -> None:
@@ -89,60 +95,83 @@ def end(identified: DataFrame, pipeline: Pipeline, transform: Transform) -> Data
     if not isinstance(given, DataFrame):
         raise UsageError(f"the transform gives back {type(given).__name__}, not a DataFrame")
     check_contract(given.schema, pipeline)
-    stated = sql.col(pipeline.column)
+    stated, records = _ended(tuple(given.columns), pipeline.column, pipeline.identity)
+    return given.withColumns(stated).select(*records)
+
+
+@built_once
+def _ended(names: tuple[str, ...], column: str, identity: Identity) -> tuple[dict[str, Column], list[Column]]:
+    """What is added to the transform's columns, and what is then left of all."""
+    stated = sql.col(column)
     known = stated.isin(*(state.value for state in EndState))
     whole = sql.col("id").isNotNull() & sql.col("tenant").isNotNull()
     state = sql.when(whole & known, stated).otherwise(EndState.FAILED.value)
-    said = sql.col("reason") if "reason" in given.columns else sql.lit(None).cast("string")
+    said = sql.col("reason") if "reason" in names else sql.lit(None).cast("string")
     reason = (
         sql.when(sql.col("id").isNull(), "no id")
         .when(sql.col("tenant").isNull(), "no tenant")
         .when(sql.coalesce(known, sql.lit(False)), said)
         .otherwise(sql.concat(sql.lit("unknown end state "), sql.coalesce(stated, sql.lit("null"))))
     )
-    stated_rows = given.withColumns({"holdfast_state": state, "holdfast_reason": reason})
-    return stated_rows.select(
-        *(_optional(given, name, kind) for name, kind in (("key", "binary"), ("timestamp", "timestamp"))),
+    records = [
+        *(_optional(names, name, kind) for name, kind in (("key", "binary"), ("timestamp", "timestamp"))),
         sql.col("value").cast("binary").alias("value"),
-        _headers(given, pipeline.identity).alias("headers"),
-        "id",
-        "source",
-        "tenant",
-        "time",
+        _headers(names, identity).alias("headers"),
+        *(sql.col(name) for name in ("id", "source", "tenant", "time")),
         sql.col("holdfast_state").alias("end_state"),
-    )
+    ]
+    return {"holdfast_state": state, "holdfast_reason": reason}, records
 
 
-def route(ended: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Records with their topics, as the delivery mode has it."""
-    to_audit = sql.array(sql.lit(pipeline.audit))
-    topics = to_audit
-    for state, topic in pipeline.topics.items():
-        both = sql.array(sql.lit(topic), sql.lit(pipeline.audit))
-        chosen = sql.array(sql.lit(topic)) if pipeline.mode is Mode.ADAPTER else both
-        topics = sql.when(sql.col("end_state") == state.value, chosen).otherwise(topics)
-    return ended.select("key", "value", "timestamp", "headers", sql.explode(topics).alias("topic"))
+def route(ended: DataFrame, pipeline: Pipeline, *, window_ms: int | None = None) -> DataFrame:
+    """Records with their topics, as the delivery mode has it.
+
+    With the length of a window there is the column `noted` as well, for the books: filled in the last record of each
+    message, so that every message is counted once.
+    """
+    topics = tuple((state.value, topic) for state, topic in pipeline.topics.items())
+    to, records = _routed(topics, pipeline.audit, pipeline.mode, window_ms)
+    return ended.select("*", to).select(*records)
 
 
-def count(identified: DataFrame | None, ended: DataFrame, window_ms: int) -> DataFrame:
-    """The sums of both sides by tenant, window and stage; without the first of the end states alone."""
-    stages = _countable(ended, sql.col("end_state"), window_ms)
-    if identified is not None:
-        stages = _countable(identified, sql.lit(INGESTED), window_ms).unionAll(stages)
-    return stages.groupBy("tenant", "window_start_ms", "stage").agg(
-        sql.count("*").alias("count"),
-        # As decimals: the sum of 64-bit hashes leaves 64 bits.
-        sql.sum(sql.col("hash").cast("decimal(20,0)")).alias("hash_sum"),
-        sql.bit_xor("hash").alias("hash_xor"),
-        sql.sum("value_bytes").alias("value_bytes"),
-        sql.min("time_ms").alias("time_ms_min"),
-        sql.max("time_ms").alias("time_ms_max"),
-    )
+@built_once
+def _routed(
+    topics: tuple[tuple[str, str], ...], audit: str, mode: Mode, window_ms: int | None
+) -> tuple[Column, list[Column]]:
+    """One row for each record, and what is then left of its columns."""
+    last = _record(audit, is_last=True)
+    to = sql.array(last)
+    for state, topic in topics:
+        alone, first = _record(topic, is_last=True), _record(topic, is_last=False)
+        chosen = sql.array(alone) if mode is Mode.ADAPTER else sql.array(first, last)
+        to = sql.when(sql.col("end_state") == state, chosen).otherwise(to)
+    records = [sql.col(name) for name in ("key", "value", "timestamp", "headers")]
+    records.append(sql.col("record.topic").alias("topic"))
+    if window_ms is not None:
+        noted = sql.when(sql.col("record.is_last"), _noted(sql.col("end_state"), window_ms))
+        records.append(noted.alias(NOTED))
+    return sql.explode(to).alias("record"), records
 
 
-def _countable(frame: DataFrame, stage: Column, window_ms: int) -> DataFrame:
-    time_ms = sql.unix_millis("time")
-    return frame.select(
+def _record(topic: str, *, is_last: bool) -> Column:
+    return sql.struct(sql.lit(topic).alias("topic"), sql.lit(is_last).alias("is_last"))
+
+
+def ingested(identified: DataFrame, window_ms: int) -> DataFrame:
+    """What goes in, for the books."""
+    return identified.select(_ingested(window_ms))
+
+
+@built_once
+def _ingested(window_ms: int) -> Column:
+    return _noted(sql.lit(INGESTED), window_ms).alias(NOTED)
+
+
+def _noted(stage: Column, window_ms: int) -> Column:
+    """What `counting` adds up."""
+    # A transform that takes a message's time away takes it to 1970, as a message has it that never told one.
+    time_ms = sql.coalesce(sql.unix_millis("time"), sql.lit(0))
+    return sql.struct(
         sql.coalesce(sql.col("tenant"), sql.lit(UNKNOWN_TENANT)).alias("tenant"),
         (time_ms - sql.pmod(time_ms, sql.lit(window_ms))).alias("window_start_ms"),
         stage.alias("stage"),
@@ -152,9 +181,9 @@ def _countable(frame: DataFrame, stage: Column, window_ms: int) -> DataFrame:
     )
 
 
-def _headers(given: DataFrame, identity: Identity) -> Column:
+def _headers(names: Collection[str], identity: Identity) -> Column:
     """The row's own headers, then the identity where they do not tell it, then the end state and where it came from."""
-    own = sql.col("headers") if "headers" in given.columns else sql.lit(None).cast(HEADERS)
+    own = sql.col("headers") if "headers" in names else sql.lit(None).cast(HEADERS)
     kept = sql.filter(sql.coalesce(own, _no_headers()), lambda each: ~each["key"].isin(*OWN_HEADERS))
     texts = {"id": sql.col("id"), "source": sql.col("source"), "tenant": sql.col("tenant")}
     texts["time"] = sql.unix_millis("time").cast("string")
@@ -184,8 +213,8 @@ def _header(name: str, text: Column) -> Column:
     return sql.struct(sql.lit(name).alias("key"), text.cast("binary").alias("value"))
 
 
-def _optional(frame: DataFrame, name: str, kind: str) -> Column:
-    found = sql.col(name) if name in frame.columns else sql.lit(None)
+def _optional(names: Collection[str], name: str, kind: str) -> Column:
+    found = sql.col(name) if name in names else sql.lit(None)
     return found.cast(kind).alias(name)
 
 

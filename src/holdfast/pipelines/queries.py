@@ -102,9 +102,19 @@ class RunningQuery:
         self._starts += 1
         if self._starts > STARTS_MAX:
             return False
+        self.start_again()
+        return True
+
+    def start_again(self) -> None:
+        """From its checkpoint, which has the batch that it failed with."""
         assert self._begin is not None
         self._query = self._begin()
-        return True
+
+    @property
+    def was_well(self) -> bool:
+        """Whether it has got an answer from the log since it was last started, be it that there is nothing to do."""
+        assert self._query is not None
+        return bool(self._query.recentProgress)
 
     def note(self, report: BatchReport) -> None:
         """A batch of the service is done."""

@@ -1,5 +1,6 @@
 """Runs one part of a pipeline, service or adapter, until it is told to leave."""
 
+import logging
 import os
 import signal
 import sys
@@ -15,19 +16,26 @@ from pyspark.sql import SparkSession
 
 from holdfast.errors import PipelineRefused
 from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.outage import Outage, passing
 from holdfast.pipelines.queries import RunningQuery, adapter_query, fingerprint_query, service_query
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import SERVICE
 from holdfast.pipelines.transform import find_transform
 from holdfast.spark.session import spark_session
 
+SPARK: Final = {"spark.sql.adaptive.enabled": "false"}
+"""For micro-batches: to plan anew between two stages takes longer than what it saves, and makes two jobs of one."""
 POLL_S: Final = 0.1
 LOOK_S: Final = 1.0
+AGAIN_S: Final = 3.0
+"""Before a query is started again; its clients have been patient before it ended."""
 KEEP_MS: Final = 30_000
 """So often are fingerprints brought up to date, or as often as micro-batches begin: whoever asks reads the rest."""
 STOP_S_MAX: Final = 60.0
 """A batch that takes longer is broken off; the next start makes it anew."""
 ERROR_CHARACTERS_MAX: Final = 500
+
+_LOG: Final = logging.getLogger(__name__)
 
 OnState = Callable[[PartState], None]
 
@@ -56,6 +64,7 @@ class Run:
         self._on_state = on_state
         self._files = PartFiles(pipeline.checkpoint, part)
         self._leave = threading.Event()
+        self._outages: dict[RunningQuery, Outage] = {}
         now_ms = _now_ms()
         self._state = PartState(pid=os.getpid(), started_ms=now_ms, updated_ms=now_ms, phase="starting")
 
@@ -87,7 +96,7 @@ class Run:
             session.stop()
 
     def _start_session(self) -> SparkSession:
-        config = {"spark.ui.enabled": "true"} | dict(self._options.config)
+        config = {"spark.ui.enabled": "true"} | SPARK | dict(self._options.config)
         name = f"holdfast pipeline {self._pipeline.name} {self._part}"
         return spark_session(name, master=self._options.master, config=config)
 
@@ -117,7 +126,7 @@ class Run:
         due = time.monotonic()
         while True:
             for query in everything:
-                if not query.is_active and not query.start_again_if_python_was_slow():
+                if not (query.is_active or query.start_again_if_python_was_slow() or self._outlast(query)):
                     _raise_failure(query)
             if not any(query.is_active for query in everything):
                 break
@@ -126,14 +135,32 @@ class Run:
                 break
             if time.monotonic() >= due:
                 due = time.monotonic() + LOOK_S
-                self._look(queries)
+                self._look(queries, beside)
             self._leave.wait(POLL_S)
-        self._look(queries)
+        self._look(queries, beside)
         for query in everything:
             _raise_failure(query)
 
-    def _look(self, queries: Sequence[RunningQuery]) -> None:
-        self._tell(phase="running", queries=tuple(query.look() for query in queries))
+    def _outlast(self, query: RunningQuery) -> bool:
+        """Starts a query again that has failed of what passes, such as a log that restarts; says so."""
+        found = passing(query.failure())
+        if found is None or self._leave.is_set():
+            return False
+        query.look()  # what it has done before it failed is told by nobody else
+        if not self._outages.setdefault(query, Outage()).may_pass(was_well=query.was_well):
+            return False
+        told = _one_line(str(found))
+        _LOG.warning("the query has ended and is started again in %.0f s: %s", AGAIN_S, told)
+        self._tell(error=told)
+        self._leave.wait(AGAIN_S)
+        query.start_again()
+        return True
+
+    def _look(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
+        found = tuple(query.look() for query in queries)
+        # What went wrong is told until all is well again.
+        is_well = all(query.was_well for query in (*queries, *beside))
+        self._tell(phase="running", queries=found, error="" if is_well else self._state.error)
 
     def _stop(self, queries: Sequence[RunningQuery]) -> None:
         """Between two batches. What comes in between is safe too: a batch that is broken off is made anew."""

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from holdfast.pipelines.books import keep_books, totals
-from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.books import totals
+from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.delivery import Delivery
 from holdfast.pipelines.frames import Transform, end, with_identity
 
@@ -24,11 +23,7 @@ class BatchReport:
 
 
 class Service:
-    """For `foreachBatch`: transforms a batch, keeps its books and delivers it.
-
-    What is counted is held in memory or on disk while the batch lasts, so that it is what is sent, also where a
-    transform would come to something else if it were asked again; both sides of it where both are counted.
-    """
+    """For `foreachBatch`: transforms a batch, and has it delivered; what is counted is what is sent."""
 
     def __init__(
         self,
@@ -46,13 +41,8 @@ class Service:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch, from rows to end states."""
         identified = with_identity(frame, self._pipeline.identity)
-        if self._pipeline.mode is Mode.TRANSACTION:
-            identified = identified.persist(StorageLevel.MEMORY_AND_DISK)
-        ended = end(identified, self._pipeline, self._transform).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            books = keep_books(self._pipeline, identified, ended, batch_id)
-            delivered = self._delivery(ended, books, batch_id)
-        finally:
-            ended.unpersist()
-            identified.unpersist()
-        self._on_batch(BatchReport(batch_id=batch_id, messages=totals(books), given_up=delivered.given_up))
+        ended = end(identified, self._pipeline, self._transform)
+        delivered = self._delivery(identified, ended, batch_id)
+        self._on_batch(
+            BatchReport(batch_id=batch_id, messages=totals(delivered.counted), given_up=delivered.given_up)
+        )

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 
 from holdfast.errors import QueryFailed
 from holdfast.spark.driving import cause_line
+from holdfast.spark.failures import find_own
 
 STOPPED: Final = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException"
@@ -24,7 +25,7 @@ STOPPED: Final = (
 
 @contextmanager
 def told_to_spark() -> Iterator[None]:
-    """For a whole micro-batch: raises QueryFailed with one line where a traceback would have Java's in it."""
+    """For a whole micro-batch: one line, our own error's or a QueryFailed, where a traceback would have Java's."""
     try:
         yield
     except Exception as failure:
@@ -33,7 +34,7 @@ def told_to_spark() -> Iterator[None]:
             raise
         if was_stopped(failure):
             raise QueryFailed(f"the query is stopped, and this batch with it ({STOPPED})") from None
-        raise QueryFailed(cause_line(str(failure))) from None
+        raise find_own(str(failure)) or QueryFailed(cause_line(str(failure))) from None
 
 
 def was_stopped(failure: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """What a DataFrame may hold that is written to topics."""
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql.types import StructType
@@ -18,9 +19,11 @@ COLUMNS: Final = {
 """The columns of a record, those of Spark's Kafka sink and the timestamp, with their types."""
 
 
-def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """Refuses columns that are not a record's, and rows that would not know their topic."""
+def check_columns(schema: StructType, options: WriteOptions, *, beside: Collection[str] = ()) -> None:
+    """Refuses columns that are not a record's, nor meant to go beside it, and rows that would not know their topic."""
     for name in schema.fieldNames():
+        if name in beside:
+            continue
         kinds = COLUMNS.get(name)
         if kinds is None:
             raise UsageError(f"column {name}: a record has only {', '.join(COLUMNS)}; select those")

@@ -34,22 +34,26 @@ def told_in_one_line() -> Iterator[None]:
 def explain(failure: PySparkException | Py4JJavaError) -> HoldfastError:
     """Our own error if a task or a plan raised one; else the first sentence of what Spark says."""
     text = str(failure)
-    ours = _OURS.findall(text)
-    if ours:
-        # The last one is the one that was raised; those before it are its causes.
-        name, message = ours[-1]
-        kind = getattr(errors, name, None)
-        if (
-            isinstance(kind, type)
-            and issubclass(kind, HoldfastError)
-            and kind.__init__ is HoldfastError.__init__
-        ):
-            return kind(message)
-        return QueryFailed(message)
+    ours = find_own(text)
+    if ours is not None:
+        return ours
     line = shorten(text)
     if isinstance(failure, ParseException | AnalysisException):
         return UsageError(line)
     return QueryFailed(line)
+
+
+def find_own(text: str) -> HoldfastError | None:
+    """The error of ours that a trace ends with, if there is one."""
+    ours = _OURS.findall(text)
+    if not ours:
+        return None
+    # The last one is the one that was raised; those before it are its causes.
+    name, message = ours[-1]
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind.__init__ is HoldfastError.__init__:
+        return kind(message)
+    return QueryFailed(message)
 
 
 def shorten(text: str) -> str:

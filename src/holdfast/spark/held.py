@@ -1,5 +1,6 @@
 """A reading in the hands of who reads: taken where the stores are in reach, renewed while it is in use."""
 
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ class Holding:
 
     def __init__(self, hold: Hold | None) -> None:
         self._hold = hold
-        self._renewed = time.monotonic()
+        # Many short ranges may be read one after the other: each renews once, or the hold would run out among them.
+        self._renewed = -math.inf
 
     def renew(self) -> None:
         """If it is time to."""

@@ -5,12 +5,16 @@ counts milliseconds. Where a row goes is decided by its content alone. A stage t
 another order, sends every row to the same task again.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegerType
 
+from holdfast.spark.aside import NOTED
 from holdfast.spark.columns import check_columns
+from holdfast.spark.kept_columns import built_once
 from holdfast.spark.outputs import Outputs
 from holdfast.spark.write_options import WriteOptions
 
@@ -24,24 +28,24 @@ def key_hash(keys: pa.Array) -> pa.Array:
 
 
 def shape(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> DataFrame:
-    """The rows with their slots; rows without a time have none, see `placing.fill_times`.
+    """The rows with their slots and, if there is one, the column `noted`; see `placing.fill_times` for their times.
 
     No value of the moment may stand here: Spark compiles a plan anew that differs in as much as a number.
     """
-    check_columns(frame.schema, options)
-    names = frame.columns
-    key = frame["key"].cast("binary") if "key" in names else sql.lit(None).cast("binary")
-    value = frame["value"].cast("binary")
-    timestamp = sql.unix_millis(frame["timestamp"]) if "timestamp" in names else sql.lit(None).cast("long")
-    columns = [
-        _slot(frame, options, outputs).alias("slot"),
+    return frame.select(*_shaped(tuple(frame.columns), options, outputs))
+
+
+@built_once
+def _shaped(names: tuple[str, ...], options: WriteOptions, outputs: Outputs) -> list[Column]:
+    key = sql.col("key").cast("binary") if "key" in names else sql.lit(None).cast("binary")
+    timestamp = sql.unix_millis("timestamp") if "timestamp" in names else sql.lit(None).cast("long")
+    return [
+        _slot(names, options, outputs).alias("slot"),
         key.alias("key"),
-        value.alias("value"),
+        sql.col("value").cast("binary").alias("value"),
         timestamp.alias("timestamp"),
+        *(sql.col(name) for name in ("headers", NOTED) if name in names),
     ]
-    if "headers" in names:
-        columns.append(frame["headers"].alias("headers"))
-    return frame.select(*columns)
 
 
 def place(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> DataFrame:
@@ -49,7 +53,7 @@ def place(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> DataFram
     check_columns(frame.schema, options)
     topic = sql.lit(options.topic) if options.topic is not None else frame["topic"]
     firsts = outputs.first_slots
-    slot = _slot(frame, options, outputs)
+    slot = _slot(tuple(frame.columns), options, outputs)
     first = sql.lit(0) if options.topic is not None else _look_up(firsts, topic)
     kept = [frame[name] for name in frame.columns if name not in {"topic", "partition"}]
     placed = frame.select(*kept, topic.alias("topic"), slot.alias("partition"), first.alias("first_slot"))
@@ -58,18 +62,18 @@ def place(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> DataFram
     return shuffled.withColumn("partition", slots - placed["first_slot"]).drop("first_slot")
 
 
-def _slot(frame: DataFrame, options: WriteOptions, outputs: Outputs) -> Column:
+def _slot(names: Sequence[str], options: WriteOptions, outputs: Outputs) -> Column:
     if options.topic is not None:
         (_, count), *_ = outputs.topics
-        return _partition(frame, sql.lit(count), sql.lit(options.topic)).cast("int")
+        return _partition(names, sql.lit(count), sql.lit(options.topic)).cast("int")
     counts, firsts = dict(outputs.topics), outputs.first_slots
-    topic = frame["topic"]
+    topic = sql.col("topic")
     count = _look_up(counts, topic)
     unknown = sql.raise_error(
         sql.concat(sql.lit("column topic: there is no topic "), sql.coalesce(topic, sql.lit("null")))
     )
     known = sql.when(count.isNull(), unknown.cast("int")).otherwise(count)
-    return (_look_up(firsts, topic) + _partition(frame, known, topic)).cast("int")
+    return (_look_up(firsts, topic) + _partition(names, known, topic)).cast("int")
 
 
 def _look_up(numbers: dict[str, int], topic: Column) -> Column:
@@ -77,16 +81,16 @@ def _look_up(numbers: dict[str, int], topic: Column) -> Column:
     return sql.try_element_at(sql.create_map(*pairs), topic)
 
 
-def _partition(frame: DataFrame, count: Column, topic: Column) -> Column:
+def _partition(names: Sequence[str], count: Column, topic: Column) -> Column:
     """As Kafka's clients choose: the row's own choice, else by its key; rows without a key are spread."""
-    names = frame.columns
-    chosen = sql.pmod(sql.xxhash64(*_content(frame)), count).cast("int")
+    content = [name for name in ("value", "timestamp", "headers") if name in names]
+    chosen = sql.pmod(sql.xxhash64(*content), count).cast("int")
     if "key" in names:
-        by_key = sql.pmod(key_hash(frame["key"].cast("binary")), count).cast("int")
-        chosen = sql.when(frame["key"].isNull(), chosen).otherwise(by_key)
+        by_key = sql.pmod(key_hash(sql.col("key").cast("binary")), count).cast("int")
+        chosen = sql.when(sql.col("key").isNull(), chosen).otherwise(by_key)
     if "partition" not in names:
         return chosen
-    given = frame["partition"]
+    given = sql.col("partition")
     outside = sql.raise_error(
         sql.concat(sql.lit("column partition: "), topic, sql.lit(" has no partition "), given.cast("string"))
     )
@@ -95,7 +99,3 @@ def _partition(frame: DataFrame, count: Column, topic: Column) -> Column:
         .when((given < 0) | (given >= count), outside.cast("int"))
         .otherwise(given)
     )
-
-
-def _content(frame: DataFrame) -> list[Column]:
-    return [frame[name] for name in ("value", "timestamp", "headers") if name in frame.columns]

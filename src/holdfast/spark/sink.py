@@ -9,8 +9,9 @@ is aborted and made anew, a few times, before the query fails.
 import logging
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -19,7 +20,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.groups import TopicPartition
+from holdfast.client.transactions import Identity
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.records.build import Record
+from holdfast.spark.aside import NOTED, Aside, Note, place_added
 from holdfast.spark.brevity import told_to_spark, was_stopped
 from holdfast.spark.claims import Claim
 from holdfast.spark.columns import check_columns
@@ -63,18 +68,22 @@ class Sink:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Writes one micro-batch; returns when it is committed, now or by an earlier attempt."""
-        with told_to_spark():
-            self._write_anew(frame, batch_id)
+        self.write(frame, batch_id)
 
-    def _write_anew(self, frame: DataFrame, batch_id: int) -> None:
+    def write(self, frame: DataFrame, batch_id: int, aside: Aside | None = None) -> None:
+        """The same, exactly once alone, with what is to happen beside it; the frame then has the column `noted`."""
+        with told_to_spark():
+            self._write_anew(frame, batch_id, aside)
+
+    def _write_anew(self, frame: DataFrame, batch_id: int, aside: Aside | None) -> None:
         """As often as it takes."""
-        check_columns(frame.schema, self._options)
+        check_columns(frame.schema, self._options, beside=() if aside is None else (NOTED,))
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query_id is None:
             raise UsageError("a Sink is for foreachBatch: outside of a streaming query a batch has no number")
         for attempt in range(1, self._attempts + 1):
             try:
-                self._write(frame, query_id, batch_id)
+                self._write(frame, query_id, batch_id, aside)
                 return
             except (HoldfastError, PySparkException, Py4JError) as failure:
                 self._claims = {}  # what was learned may be why the attempt failed
@@ -83,10 +92,11 @@ class Sink:
                 told = cause_line(str(failure))
                 _LOG.warning("batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, told)
 
-    def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
+    def _write(self, frame: DataFrame, query_id: str, batch_id: int, aside: Aside | None) -> None:
         # A sink is not told when its query ends, so that it keeps no connection from one batch to the next.
         with Cluster(self._options.bootstrap, client_id=CLIENT_ID) as cluster:
             if self._options.delivery is Delivery.AT_LEAST_ONCE:
+                assert aside is None, "what is written again would be noted again"
                 _collect(frame.mapInArrow(_alone(self._options, cluster), REPORT_SCHEMA))
                 return
             ticket = take_ticket(
@@ -100,19 +110,32 @@ class Sink:
                 return
             self._on_step(Step.TICKET)
             try:
-                reports = _collect(self._plan(frame, ticket))
-                commit(cluster, ticket, reports, query_id=query_id, batch_id=batch_id, on_step=self._on_step)
+                reports = _collect(self._plan(frame, ticket, aside))
+                commit(
+                    cluster,
+                    ticket,
+                    reports,
+                    query_id=query_id,
+                    batch_id=batch_id,
+                    on_step=self._on_step,
+                    added=_conclude(ticket, reports, aside),
+                )
             except BaseException:
                 # Readers of committed rows need not wait for the time-out of what nobody goes on with.
                 abandon(ticket)
                 raise
             self._claims = {report.task: report.claim for report in reports if report.claim is not None}
 
-    def _plan(self, frame: DataFrame, ticket: Ticket) -> DataFrame:
+    def _plan(self, frame: DataFrame, ticket: Ticket, aside: Aside | None) -> DataFrame:
         """Every row to the one task that writes to its partition; a report of each task comes back."""
         shaped = shape(frame, self._options, ticket.outputs)
         shuffled = shaped.repartitionById(len(ticket.claims), "slot")
-        return shuffled.mapInArrow(_together(ticket, self._on_step), REPORT_SCHEMA)
+        note = None if aside is None else aside.note
+        written = shuffled.mapInArrow(_together(ticket, note, self._on_step), REPORT_SCHEMA)
+        if aside is None or aside.beside is None:
+            return written
+        # Writers come first: their numbers are what they have claimed.
+        return written.unionAll(aside.beside.mapInArrow(_beside(ticket.identity, aside.note), REPORT_SCHEMA))
 
 
 def by_output_partition(frame: DataFrame, **options: str | int) -> DataFrame:
@@ -127,7 +150,7 @@ def by_output_partition(frame: DataFrame, **options: str | int) -> DataFrame:
     return place(frame, parsed, outputs)
 
 
-def _together(ticket: Ticket, on_step: OnStep) -> Write:
+def _together(ticket: Ticket, note: Note | None, on_step: OnStep) -> Write:
     """What a task does with its rows under a ticket, which travels inside of it."""
     now_ms = _now_ms()
 
@@ -137,10 +160,36 @@ def _together(ticket: Ticket, on_step: OnStep) -> Write:
 
         context = _context()
         task, attempt = context.partitionId(), context.attemptNumber()
-        rows = (fill_times(batch, now_ms) for batch in batches)
-        yield _to_arrow(write_part(ticket, rows, task=task, attempt=attempt, on_step=on_step))
+        notes: list[Any] = []
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if note is not None and batch.num_rows:
+                    notes.append(note(batch[NOTED]))
+                yield fill_times(batch, now_ms)
+
+        report = write_part(ticket, rows(), task=task, attempt=attempt, on_step=on_step)
+        yield _to_arrow(replace(report, notes=tuple(notes)))
 
     return write
+
+
+def _beside(identity: Identity, note: Note) -> Write:
+    """What a task does with rows that are noted and not written."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        notes = tuple(note(batch[NOTED]) for batch in batches if batch.num_rows)
+        yield _to_arrow(Report(task=_context().partitionId(), identity=identity, counts={}, notes=notes))
+
+    return write
+
+
+def _conclude(
+    ticket: Ticket, reports: Sequence[Report], aside: Aside | None
+) -> Mapping[TopicPartition, Sequence[Record]]:
+    if aside is None:
+        return {}
+    return place_added(aside.conclude([note for report in reports for note in report.notes]), ticket.outputs)
 
 
 def _alone(options: WriteOptions, cluster: Cluster) -> Write:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,6 +62,23 @@ def plan_stored(held: HeldReading, options: ReadOptions) -> list[StoredRange]:
             held.hold,
         )
     ]
+
+
+def cover(held: HeldReading, parts: Sequence[OffsetRange]) -> Iterator[StoredRange]:
+    """The work of those ranges that the reading holds from end to end, by partition."""
+    for each in held.reading.partitions:
+        own = sorted(
+            (
+                part
+                for part in parts
+                if (part.topic, part.partition) == (each.topic, each.partition)
+                and each.start <= part.start < part.end <= each.end
+            ),
+            key=lambda part: part.start,
+        )
+        if own:
+            whole = replace(own[0], end=max(part.end for part in own))
+            yield from _share_out(find_replica(each, None), whole, own, held.hold)
 
 
 def _resolve(reading: Reading, topic: str, options: ReadOptions) -> Iterator[OffsetRange]:

@@ -1,7 +1,9 @@
 """A task that reads the stores' own files: checked batches, decoded by the kernel into large Arrow batches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -11,9 +13,12 @@ from holdfast.errors import CorruptBatch, HoldfastError, InflatesTooFar, Reading
 from holdfast.keeper.chunks import INFLATED_BYTES, Chunk, ChunkReader, cut
 from holdfast.records.arrow import decode
 from holdfast.records.crc import crc32c
+from holdfast.records.kernel.scanning import Selection
 from holdfast.spark.held import Holding
 from holdfast.spark.rows import DECODED, ROWS_MAX, to_spark
 from holdfast.spark.stored_plan import StoredRange
+
+Made = TypeVar("Made")
 
 
 def read_stored(work: StoredRange, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -27,6 +32,14 @@ def read_stored(work: StoredRange, schema: StructType) -> Iterator[pa.RecordBatc
 
 def decode_stored(work: StoredRange, columns: list[str]) -> Iterator[pa.Table]:
     """The decoder's columns, chunk by chunk; every CRC is checked, of batches and of segments that are read whole."""
+    return read_chunks(work, lambda batches, selection: decode(batches, columns=columns, **asdict(selection)))
+
+
+def read_chunks(work: StoredRange, use: Callable[[memoryview, Selection], Made]) -> Iterator[Made]:
+    """What `use` makes of the batches of each chunk, which it must not keep; it has to check their CRCs.
+
+    It is used again on the halves of a chunk that inflates too far.
+    """
     holding = Holding(work.hold)
     reader = ChunkReader()
     crcs: dict[int, int] = {}
@@ -38,7 +51,7 @@ def decode_stored(work: StoredRange, columns: list[str]) -> Iterator[pa.Table]:
         holding.renew()
         try:
             batches = reader.read(chunk)
-            yield _decode(batches, chunk, work, columns)
+            yield use(batches, _selection(chunk, work))
         except InflatesTooFar:
             chunks[:0] = chunk.halved(batches)
             continue
@@ -89,16 +102,10 @@ def locate(chunk: Chunk, position: int) -> tuple[str, int]:
     return last.path, last.position + last.length_bytes
 
 
-def _decode(batches: memoryview, chunk: Chunk, work: StoredRange, columns: list[str]) -> pa.Table:
+def _selection(chunk: Chunk, work: StoredRange) -> Selection:
     # The first extent may begin before the last segment ends.
     start = max(work.offsets.start, work.settled_to) if chunk.is_dense else work.offsets.start
-    return decode(
-        batches,
-        start=start,
-        end=work.offsets.end,
-        columns=columns,
-        inflated_total_bytes_max=INFLATED_BYTES,
-    )
+    return Selection(start=start, end=work.offsets.end, inflated_total_bytes_max=INFLATED_BYTES)
 
 
 def _check_segments(work: StoredRange, crcs: dict[int, int]) -> None:

@@ -21,7 +21,7 @@ from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.log_dirs import bytes_per_offset
 from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
 from holdfast.client.reader import OffsetRange
-from holdfast.errors import OffsetOutOfRange
+from holdfast.errors import ConnectionFailed, OffsetOutOfRange
 from holdfast.spark.admission import Positions, admit, offsets_for_bytes
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.plan import find_topics, resolve_starts, split
@@ -67,7 +67,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
         """Where the next micro-batch ends. Everything before its start is done with, and the group is told."""
         done = _positions(start)
-        ends = self._latest = self._ends()
+        ends = self._latest = self._wait_for_ends()
         # A topic that is gone has no offsets to commit, though the query still knows where it stood.
         self._commit({place: offset for place, offset in done.items() if place in ends})
         if self._target is not None:
@@ -131,6 +131,17 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connection is None:
             self._connection = Cluster(self._options.bootstrap, client_id=CLIENT_ID)
         return self._connection
+
+    def _wait_for_ends(self) -> Positions:
+        """A query that runs need not end because brokers restart; one that begins is told at once."""
+        cluster = self._cluster()
+        patience = cluster.patience()
+        while True:
+            try:
+                return self._ends()
+            except ConnectionFailed as failure:
+                cluster.forget_leaders()
+                patience.wait(failure)
 
     def _ends(self) -> Positions:
         cluster, isolation = self._cluster(), self._options.isolation

@@ -7,10 +7,10 @@ late task of an earlier attempt has an earlier epoch. The token of this batch is
 as its rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from holdfast.client import transactions
 from holdfast.client.cluster import Cluster
@@ -20,6 +20,7 @@ from holdfast.client.hanging import list_open_writes
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import Generation, Identity
 from holdfast.errors import HoldfastError, UnknownTopicOrPartition, WriteRefused
+from holdfast.records.build import Record
 from holdfast.spark.claims import Claim, look_up_claims
 from holdfast.spark.outputs import Outputs, find_outputs
 from holdfast.spark.steps import OnStep, Step
@@ -29,6 +30,10 @@ GROUP_PREFIX: Final = "holdfast-sink."
 TOKEN_MARK: Final = "holdfast-sink"  # noqa: S105  not a secret: it marks what a sink has committed
 SEQUENCES: Final = 2**31
 CLIENT_ID: Final = "holdfast-sink"
+ADDED_BYTES_MAX: Final = 128 << 10
+"""Of what the driver adds, in one batch: nearly every topic takes that much."""
+RECORD_BYTES: Final = 32
+"""What a record takes besides key and value, at most, if it has no headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class Report:
     identity: Identity
     counts: Mapping[TopicPartition, int]
     claim: Claim | None = field(default=None)
+    notes: tuple[Any, ...] = ()
+    """See `aside`."""
 
 
 def take_ticket(
@@ -114,22 +121,43 @@ def commit(
     query_id: str,
     batch_id: int,
     on_step: OnStep,
+    added: Mapping[TopicPartition, Sequence[Record]] | None = None,
 ) -> None:
-    """Makes the batch visible, if what lies in the log is what the tasks have reported."""
+    """Makes the batch visible, with what the driver adds, if what lies in the log is what the tasks have reported."""
     counts = _merge(ticket, reports)
     on_step(Step.REPORTED)
-    if not counts:
-        return
-    _check_sequences(cluster, ticket, counts)
     name = ticket.identity.transactional_id
     producer = TransactionalProducer(cluster, name, generation=ticket.generation)
     producer.adopt(ticket.identity)
     producer.begin()
+    for place, records in (added or {}).items():
+        if place in counts:
+            raise WriteRefused(
+                f"a task wrote to {place.topic}-{place.partition}, which is the driver's alone"
+            )
+        for some in cut_added(records):
+            producer.send(*place, some)
+        counts[place] = len(records)
+    if not counts:
+        return
+    _check_sequences(cluster, ticket, counts)
     token = {TopicPartition(_token_topic(ticket, counts), 0): batch_id + 1}
     producer.send_offsets(GROUP_PREFIX + name, token, metadata=f"{TOKEN_MARK} {query_id}")
     on_step(Step.STAGED)
     producer.commit()
     on_step(Step.ENDED)
+
+
+def cut_added(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Batches of what the driver adds, in order, of ADDED_BYTES_MAX or of a single record that is larger."""
+    first = size_bytes = 0
+    for number, record in enumerate(records):
+        record_bytes = len(record.key or b"") + len(record.value or b"") + RECORD_BYTES
+        if number > first and size_bytes + record_bytes > ADDED_BYTES_MAX:
+            yield records[first:number]
+            first, size_bytes = number, 0
+        size_bytes += record_bytes
+    yield records[first:]
 
 
 def abandon(ticket: Ticket) -> None:
