@@ -1,6 +1,7 @@
 """Holdfast from end to end: a Kafka client produces, a Kafka consumer and Spark read, and both see the same.
 
-Then the story that Holdfast is for (`examples/outage.py`): a key is deleted while one of three replicas is away.
+Then a day of payments runs through a pipeline on Spark and is proved complete (`examples/payments_day.py`), and a key
+is deleted while one of three replicas is away (`examples/outage.py`).
 
 Run it with `make demo`. It needs no installed Kafka and no installed Java, and leaves nothing behind. With
 `python -m examples.demo --master spark://HOST:PORT` its Spark is a cluster's.
@@ -14,20 +15,18 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from examples import outage
+from examples import outage, payments_day
 from examples.server import ExampleError, expect, holdfast
+from examples.steps import console, step
 from holdfast.spark.master import MASTER_DEFAULT
 from holdfast.spark.session import spark_session
 
@@ -42,23 +41,7 @@ SILENCE_S_MAX: Final = 30.0
 SHORT_LIVED: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 """A JVM that lives for half a minute spends half of it on optimising code: compile it fast, not well."""
 
-console = Console()
 Newest = dict[bytes, bytes]
-
-
-@contextmanager
-def step(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows that something is going on, then how long it took, or that it failed; yields what advances it."""
-    begun = time.monotonic()
-    columns = [SpinnerColumn(), TextColumn(what), *([BarColumn()] if total else []), TimeElapsedColumn()]
-    try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task(what, total=total)
-            yield lambda count: progress.advance(task, count)
-    except BaseException:
-        console.print(f"[red]✘[/] {what}")
-        raise
-    console.print(f"[green]✔[/] {what} [dim]{time.monotonic() - begun:.1f} s[/]")
 
 
 def produce(address: str, advance: Callable[[int], None]) -> None:
@@ -174,6 +157,8 @@ def main() -> int:
     begun = time.monotonic()
     try:
         run(master)
+        console.print("\n[bold]A day of payments, through a pipeline and proved complete[/]")
+        payments_day.run(master)
         console.print("\n[bold]A delete while a replica is away[/]")
         outage.run()
     except KeyboardInterrupt:

@@ -21,11 +21,12 @@ import click
 from bench.story.audit import Audited, Auditor, Closing, check
 from bench.story.day import Ran, StoryDay
 from bench.story.failure import StoryFailed
-from bench.story.page import render
+from bench.story.page import FINDINGS, render
 from bench.story.truth import fates
 from holdfast.client.cluster import Cluster
 from holdfast.pipelines.config import Mode
 from holdfast.pipelines.recon.law import Kind
+from holdfast.pipelines.recon.telling import tell_json
 from holdfast.spark.session import spark_session
 from tests.process import HoldfastProcess
 
@@ -76,6 +77,7 @@ def main(messages: int, chosen: tuple[str, ...], output: Path) -> None:
     told: dict[str, Any] = {"messages": messages, "seconds": round(time.monotonic() - began, 1)}
     told |= {mode.value: _tell_mode(messages, ran[mode], audited[mode]) for mode in modes}
     (output / "story.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    (output / FINDINGS).write_text(json.dumps(_tell_findings(audited), indent=1) + "\n", encoding="utf-8")
     (output / "report.html").write_text(render(messages, ran, audited), encoding="utf-8")
     tell(f"{output / 'story.json'} and {output / 'report.html'}")
     try:
@@ -100,6 +102,14 @@ def _audit(bootstrap: str, ran: Mapping[Mode, Ran], messages: int, tell: Any) ->
             return {mode: auditor.audit(day.pipeline) for mode, day in ran.items()}
     finally:
         session.stop()
+
+
+def _tell_findings(audited: Mapping[Mode, Audited]) -> dict[str, Any]:
+    """By mode and tenant, everything that is wrong before anything was repaired."""
+    return {
+        mode.value: {tenant: tell_json(verdict) for tenant, verdict in found.closing.verdicts.items()}
+        for mode, found in audited.items()
+    }
 
 
 def _tell_mode(messages: int, ran: Ran, audited: Audited) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from holdfast.pipelines.recon.day import Day, DayState, Verdict
 from holdfast.pipelines.recon.flow import Flow, flow_of_day
 from holdfast.pipelines.recon.law import Kind
 from holdfast.pipelines.recon.repair import repair_day
-from holdfast.pipelines.recon.telling import headline
+from holdfast.pipelines.recon.telling import headlines
 
 EXPECTED: Final = {
     Mode.DUAL: DayState.OPEN,
@@ -84,6 +84,7 @@ class Auditor:
             session=self._session,
             cluster=self._cluster,
             pipeline=replace(pipeline, bootstrap=self._cluster.bootstrap),
+            named_max=len(self._fates),
         )
         closing = self._close(desk)
         flow = flow_of_day(desk, next(iter(TENANTS)), sealed_now())
@@ -110,7 +111,7 @@ class Auditor:
             verdicts[tenant] = close_day(desk, tenant, sealed_now())
             if verdicts[tenant].state is DayState.CLOSED:
                 write_day(desk.cluster, desk.pipeline, to_record(verdicts[tenant], desk.pipeline))
-            self._tell(f"{name}: {headline(verdicts[tenant])}".replace("\n", "; "))
+            self._tell(f"{name}: {'; '.join(headlines(verdicts[tenant]))}")
         seconds = time.monotonic() - began
         is_exact = all(tells_the_truth(verdict, truth) for verdict in verdicts.values())
         return Closing(verdicts=verdicts, is_exact=is_exact, seconds=seconds)

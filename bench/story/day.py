@@ -28,13 +28,12 @@ from tests.process import HoldfastProcess
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "compliance"
 PARTITIONS: Final = 4
-BATCHES: Final = 160
+BATCHES: Final = 40
 BATCH_MIN: Final = 500
-"""A micro-batch is small, so that what a kill may double is little enough to be named id by id."""
+"""Micro-batches are many, so that kills find some of them at work, and so few that what each costs does not decide."""
 MOMENTS: Final = (0.1, 0.3, 0.5, 0.7)
 """Of what the service has come past: when the next thing is broken."""
 REFUSAL_S: Final = 2.5
-REFUSALS_MAX: Final = 8
 OUTAGE_S: Final = 2.0
 POLL_S: Final = 0.1
 SAMPLE_S: Final = 0.5
@@ -127,19 +126,16 @@ class StoryDay:
     def _refuse_audit(self, cluster: Cluster) -> None:
         """More replicas are asked for than there are: every send to the topic is refused, and may be tried again."""
         service, before = self._parts["service"], self._parts["service"].given_up_now
-        for _ in range(REFUSALS_MAX):
-            self._note("audit refuses")
-            alter_configs(cluster, self._pipeline.audit, put={"min.insync.replicas": "2"}, unset=[])
-            time.sleep(REFUSAL_S)
-            alter_configs(cluster, self._pipeline.audit, put={}, unset=["min.insync.replicas"])
-            # Of what is given up a service tells when its batch is done. Where nothing is, once is enough.
-            deadline = time.monotonic() + 2 * REFUSAL_S
-            while service.given_up_now == before and time.monotonic() < deadline:
-                service.tend()
-                time.sleep(POLL_S)
-            if self.mode is not Mode.DUAL or service.given_up_now > before:
-                return
-        raise StoryFailed("dual gave nothing up, although nothing could be sent")
+        # Two sends give up some time; how soon a batch comes to its sends depends on the machine.
+        deadline = time.monotonic() + (BATCH_S_MAX if self.mode is Mode.DUAL else REFUSAL_S)
+        self._note("audit refuses")
+        alter_configs(cluster, self._pipeline.audit, put={"min.insync.replicas": "2"}, unset=[])
+        while service.given_up_now == before and time.monotonic() < deadline:
+            service.tend()
+            time.sleep(POLL_S)
+        alter_configs(cluster, self._pipeline.audit, put={}, unset=["min.insync.replicas"])
+        if self.mode is Mode.DUAL and service.given_up_now == before:
+            raise StoryFailed("dual gave nothing up, although nothing could be sent")
 
     def _kill_log(self, cluster: Cluster) -> None:
         self._holdfast.kill()

@@ -8,11 +8,13 @@ from bench.story.audit import Audited, Closing
 from bench.story.day import Ran
 from holdfast.pipelines.config import Mode
 from holdfast.pipelines.recon import page, plots
-from holdfast.pipelines.recon.axes import Axes, duration, line, number_ticks
+from holdfast.pipelines.recon.axes import Axes, duration_ticks, line, number_ticks
 from holdfast.pipelines.recon.law import Kind
 from holdfast.pipelines.watch.profile import derive
 
 FINDINGS_MAX: Final = 12
+FINDINGS: Final = "findings.json"
+"""Beside the page."""
 WAYS: Final = {
     Mode.DUAL: "Each message is sent to its topic, then to audit: two sends that know nothing of each other.",
     Mode.ADAPTER: "A message is sent once. A second group, in a process of its own, forwards it to audit.",
@@ -47,7 +49,12 @@ def _summary(messages: int, ran: Mapping[Mode, Ran], audited: Mapping[Mode, Audi
     titles = ("Missing", "Doubled", "Messages a second, faults included", "After the last fault")
     heads = "".join(f'<th class="number">{title}</th>' for title in titles)
     head = f"<tr><th>Mode</th><th>Day</th><th>Named exactly</th>{heads}</tr>"
-    return f'<div class="card"><table>{head}{rows}</table></div>'
+    return (
+        f'<div class="card"><table>{head}{rows}</table></div>'
+        '<p class="quiet">Missing and doubled are numbers of ids. Named exactly: what reconciliation names is what a '
+        "plain consumer has counted, id by id. What is doubled nobody can take back: a repaired day is closed by a "
+        "budget that bears it.</p>"
+    )
 
 
 def _row(name: str, closing: Closing, rate: float | None, undisturbed: float | None) -> str:
@@ -74,7 +81,7 @@ def _chapter(messages: int, ran: Ran, audited: Audited) -> str:
         f'<div class="card">{plots.strip(verdict)}</div>'
     )
     if verdict.evidence.findings:
-        body += page.findings(verdict, FINDINGS_MAX)
+        body += page.findings(verdict, FINDINGS_MAX, others=f"{FINDINGS}, with those of the other tenants")
     if audited.repair is not None:
         closing = audited.repair.closing
         after = closing.verdicts[tenant]
@@ -108,8 +115,5 @@ def _progress(messages: int, ran: Ran) -> str:
             f'stroke-dasharray="3 3"/><text x="{x + (-6 if is_late else 6)}" y="{axes.top + 16 + number % 8 * LANE}" '
             f'text-anchor="{"end" if is_late else "start"}">{escape(what)}</text>'
         )
-    across = [
-        (value / ran.seconds, duration(round(value * 1000)) if value else "0")
-        for value, _ in number_ticks(ran.seconds)
-    ]
+    across = [(value / ran.seconds, text) for value, text in duration_ticks(ran.seconds)]
     return axes.draw(inside, across, number_ticks(messages), "how far the service was")

@@ -3,6 +3,7 @@
 Which messages came in, and how each has to end, is known from the generator and from the example's plain Python oracle.
 """
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
+from bench.story.failure import StoryFailed
 from examples.compliance.generator import messages
 from examples.compliance.oracle import judge
 
-SILENCE_S_MAX: Final = 30.0
+SILENCE_S_MAX: Final = 60.0
+POLL_S: Final = 0.5
 FETCHED: Final = 10_000
 QUALIFIED: Final = "qualified"
 
@@ -87,9 +90,13 @@ def count_ids(bootstrap: str, topic: str) -> Counter[tuple[str, str]]:
     try:
         partitions = consumer.list_topics(topic, timeout=SILENCE_S_MAX).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
-        left = set(partitions)
+        left, deadline = set(partitions), time.monotonic() + SILENCE_S_MAX
         while left:
-            fetched = consumer.consume(FETCHED, SILENCE_S_MAX if len(left) == len(partitions) else 1.0)
+            fetched = consumer.consume(FETCHED, POLL_S)
+            if fetched:
+                deadline = time.monotonic() + SILENCE_S_MAX
+            elif time.monotonic() > deadline:
+                raise StoryFailed(f"nothing comes from {topic} any more, and it has not ended")
             for message in fetched:
                 if message.error() is None:
                     found[_who(message)] += 1

@@ -1,6 +1,6 @@
 """Made-up payments of several tenants, as CloudEvents: most are in order, some are not, a few cannot be read.
 
-python -m examples.compliance.generator --bootstrap 127.0.0.1:9092 --messages 10000 [--per-second 300]
+python -m examples.compliance.generator --bootstrap 127.0.0.1:9092 --messages 10000 [--per-second 300] [--day DAY]
 """
 
 import argparse
@@ -32,16 +32,17 @@ class Message:
     key: bytes
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
+    happened: datetime = DAY
 
 
-def messages(number: int, *, seed: int = SEED) -> Iterator[Message]:
+def messages(number: int, *, seed: int = SEED, day: datetime = DAY) -> Iterator[Message]:
     """The same for the same seed: a day of payments, in the order of their times."""
     chance = random.Random(seed)
     tenants, weights = list(TENANTS), list(TENANTS.values())
     for position in range(number):
         tenant = chance.choices(tenants, weights)[0]
         account = f"{tenant}-{chance.randrange(200):03}"
-        happened = DAY + timedelta(days=1) * (position / number)
+        happened = day + timedelta(days=1) * (position / number)
         headers = (
             ("ce_specversion", b"1.0"),
             ("ce_id", f"{chance.getrandbits(64):016x}-{position}".encode()),
@@ -50,7 +51,8 @@ def messages(number: int, *, seed: int = SEED) -> Iterator[Message]:
             ("ce_time", happened.strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()),
             ("tenant", tenant.encode()),
         )
-        yield Message(key=account.encode(), value=_value(chance, account), headers=headers)
+        value = _value(chance, account)
+        yield Message(key=account.encode(), value=value, happened=happened, headers=headers)
 
 
 def _value(chance: random.Random, account: str) -> bytes:
@@ -82,16 +84,23 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--per-second", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--day", type=_day, help="when they happened and were sent, as 2026-01-31")
     options = parser.parse_args()
     producer = Producer({"bootstrap.servers": options.bootstrap, "enable.idempotence": True, "linger.ms": 20})
     begun = time.monotonic()
-    for position, message in enumerate(messages(options.messages, seed=options.seed)):
+    made = messages(options.messages, seed=options.seed, day=options.day or DAY)
+    for position, message in enumerate(made):
         if options.per_second:
             time.sleep(max(0.0, begun + position / options.per_second - time.monotonic()))
         while True:
             try:
                 producer.produce(
-                    options.topic, key=message.key, value=message.value, headers=list(message.headers)
+                    options.topic,
+                    key=message.key,
+                    value=message.value,
+                    headers=list(message.headers),
+                    # Without a day of their own they are sent now, long after their day was over.
+                    timestamp=round(message.happened.timestamp() * 1000) if options.day else 0,
                 )
                 break
             except BufferError:
@@ -100,6 +109,10 @@ def main() -> int:
     left = producer.flush(FLUSH_S_MAX)
     print(f"{options.messages - left:,} messages in {options.topic}")
     return 1 if left else 0
+
+
+def _day(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
 
 
 if __name__ == "__main__":

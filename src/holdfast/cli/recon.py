@@ -12,6 +12,7 @@ from holdfast.cli.endpoint import connect
 from holdfast.cli.present import json_option
 from holdfast.cli.recon_desk import (
     bootstrap_option,
+    judging,
     lateness_option,
     load,
     master_option,
@@ -57,7 +58,8 @@ def close(
 ) -> None:
     """Say whether DAY (as 2026-11-14, UTC) is complete for TENANT, and name what is not.
 
-    Exit code 0: CLOSED, and written to the pipeline's book of days. 1: OPEN. 3: NOT-YET. 4: BLIND.
+    Exit code 0: CLOSED, and written to the pipeline's book of days. 1: OPEN. 2: bad usage. 3: NOT-YET. 4: BLIND, or
+    not to be read.
     """
     from holdfast.pipelines.recon.book import is_news, read_book, to_record, write_day
     from holdfast.pipelines.recon.close import close_day
@@ -65,7 +67,7 @@ def close(
     from holdfast.pipelines.recon.telling import tell_json
 
     wanted = read_day(day, lateness_ms)
-    with open_desk(file, bootstrap, master) as desk:
+    with judging(), open_desk(file, bootstrap, master) as desk:
         known = read_book(desk.cluster, desk.pipeline).get((tenant, wanted.date))
         verdict = close_day(desk, tenant, wanted)
         if is_news(verdict, known):
@@ -103,7 +105,7 @@ def status(tenant: str | None, file: Path, bootstrap: str | None, as_json: bool)
         complete = completion_watermark(days)
         for day in sorted(days):
             record = book[name, day]
-            wrong = ", ".join(f"{count} {kind}" for kind, count in record.found.items())
+            wrong = ", ".join(f"{count:,} {kind}" for kind, count in record.found.items() if count)
             rows.append(
                 (name, day.isoformat(), record.state.value, record.ingested, wrong, _moment(record.judged_ms))
             )
@@ -196,7 +198,7 @@ def repair(
 
     What is missing in audit, or downstream, and stands elsewhere is forwarded. What stands in ingest alone, though the
     service has passed it, is ended anew by the pipeline's transform. It can be run again: what was made up for is no
-    longer missing. Exit code 1 if something is left that only the service can end.
+    longer missing. Exit code 1 if something is left: what only the service can end, or more than one repair takes.
     """
     from holdfast.pipelines.recon.repair import repair_day
 
@@ -215,6 +217,7 @@ def repair(
                 "endings": [each.id for each in plan.endings],
                 "only_the_service_can_end": [each.id for each in plan.unended],
                 "left_to_the_adapter": plan.waiting,
+                "left_to_another_repair": repaired.left,
             }
         )
     else:
@@ -233,7 +236,9 @@ def repair(
             click.echo(f"{present.count(len(plan.unended), 'message')} only the service can end:")
             for finding in plan.unended[:SHOWN_MAX]:
                 click.echo(present.printable(f"  {finding.id}: {finding.sightings[0].place}"))
-    ctx.exit(1 if plan.unended else 0)
+        if repaired.left:
+            click.echo(f"{present.count(repaired.left, 'message')} more are missing: repair once more")
+    ctx.exit(1 if plan.unended or repaired.left else 0)
 
 
 @recon.command()
@@ -265,7 +270,7 @@ def report(
     from holdfast.pipelines.watch.profile import derive
 
     wanted = read_day(day, lateness_ms)
-    with open_desk(file, bootstrap, master) as desk:
+    with judging(), open_desk(file, bootstrap, master) as desk:
         verdict = close_day(desk, tenant, wanted)
         flow = flow_of_day(desk, tenant, wanted)
         pipeline = desk.pipeline
@@ -278,9 +283,10 @@ def report(
 
 
 def _print_verdict(verdict: "Verdict") -> None:
-    from holdfast.pipelines.recon.telling import headline, tell_finding
+    from holdfast.pipelines.recon.telling import headlines, next_step, tell_finding
 
-    click.echo(present.printable(headline(verdict)))
+    for line in headlines(verdict):
+        click.echo(present.printable(line))
     for reason in verdict.reasons:
         click.echo(f"  {present.printable(reason)}")
     findings = verdict.evidence.findings
@@ -288,6 +294,9 @@ def _print_verdict(verdict: "Verdict") -> None:
         click.echo(present.printable(tell_finding(finding)))
     if len(findings) > SHOWN_MAX:
         click.echo(f"{len(findings) - SHOWN_MAX:,} more are named by --json")
+    step = next_step(verdict)
+    if step is not None:
+        click.echo(f"what is missing is made up for by: {present.printable(step)}")
 
 
 def _moment(time_ms: int) -> str:

@@ -13,7 +13,7 @@ import click
 
 from holdfast.cli.duration import DurationType, told
 from holdfast.cli.endpoint import BOOTSTRAP_DEFAULT, connect
-from holdfast.errors import UsageError
+from holdfast.errors import DayUnreadable, HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.pipelines.config import Pipeline
@@ -52,9 +52,21 @@ lateness_option = click.option(
 
 
 @contextmanager
+def judging() -> Iterator[None]:
+    """What keeps somebody from judging a day is no verdict: exit code 1 would say that it is open."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except HoldfastError as failure:
+        raise DayUnreadable(str(failure)) from failure
+
+
+@contextmanager
 def open_desk(file: Path, bootstrap: str | None, master: str) -> "Iterator[Desk]":
     """Everything that a command needs for as long as it runs."""
     from holdfast.pipelines.recon.close import Desk
+    from holdfast.spark.failures import told_in_one_line
     from holdfast.spark.session import spark_session
 
     found, address = load(file, bootstrap)
@@ -70,12 +82,13 @@ def open_desk(file: Path, bootstrap: str | None, master: str) -> "Iterator[Desk]
         on_progress("starting Spark")
         # It ends with this process.
         session = spark_session("holdfast recon", master=master)
-        yield Desk(
-            session=session,
-            cluster=cluster,
-            pipeline=replace(found, bootstrap=address),
-            on_progress=on_progress,
-        )
+        with told_in_one_line():
+            yield Desk(
+                session=session,
+                cluster=cluster,
+                pipeline=replace(found, bootstrap=address),
+                on_progress=on_progress,
+            )
 
 
 def load(file: Path, bootstrap: str | None) -> "tuple[Pipeline, str]":

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +78,16 @@ def watch(
     with connect(address) as cluster:
         from holdfast.pipelines.watch.observer import Observer
 
-        observer = Observer(cluster, replace(found, bootstrap=address), canaries=canaries)
+        # Not before the first look that succeeds: a watcher that is started in an outage has to tell of it.
+        observer = cache(lambda: Observer(cluster, replace(found, bootstrap=address), canaries=canaries))
 
         async def look() -> None:
             now_ms = time.time_ns() // 1_000_000
             try:
-                world = await asyncio.to_thread(observer.look, now_ms)
+                world = await asyncio.to_thread(lambda: observer().look(now_ms))
             except HoldfastError as failure:
+                if not journal.is_failing:
+                    click.echo(present.printable(f"cannot look: {failure}"), err=True)
                 journal.fail(now_ms, str(failure))
             else:
                 journal.note(world)
@@ -107,6 +111,7 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
     looked for too long.
     """
     from holdfast.client.admin import get_json
+    from holdfast.pipelines.watch.journal import tell_alarm
 
     try:
         found: dict[str, Any] = get_json(listen, "/alarms")
@@ -117,9 +122,8 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
         present.print_json(found)
     else:
         for alarm in found["alarms"]:
-            click.echo(
-                present.printable(f"{alarm['severity']}  {alarm['kind']}: {alarm['what']}\n  {alarm['run']}")
-            )
+            for line in tell_alarm(alarm):
+                click.echo(present.printable(line))
     if is_stale(now_ms, found["last_look_ms"], found["interval_ms"]):
         silent_s = (now_ms - found["last_look_ms"]) // 1000
         click.echo(f"the watcher has not looked for {silent_s} s: restart it", err=True)

@@ -25,9 +25,11 @@ from holdfast.client.producer import Producer
 from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.transactional_producer import State, TransactionalProducer
 from holdfast.errors import PipelineRefused
-from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.config import WINDOW_MS, Mode, Pipeline
 from holdfast.pipelines.identity import Part as Where
 from holdfast.pipelines.recon.columns import CANARY_HEADER
+from holdfast.pipelines.recon.day import LATENESS_MS
+from holdfast.pipelines.recon.kept import topic_of
 from holdfast.pipelines.state import PartFiles
 from holdfast.pipelines.status import ADAPTER, SERVICE
 from holdfast.pipelines.watch.evaluator import AlarmKind
@@ -37,6 +39,8 @@ TENANT: Final = "holdfast-drill"
 """Whose message is doubled: no real tenant's day is spoilt."""
 HANG_MS: Final = 900_000
 """A transaction that nobody ends is aborted by the log after so long, should the drill be killed."""
+SLACK_MS: Final = 60_000
+"""For the clock of another machine."""
 ARRIVAL_S_MAX: Final = 300.0
 POLL_S: Final = 0.2
 TAIL_BYTES: Final = 1 << 20
@@ -195,7 +199,10 @@ class Hang(Fault):
 
 
 class Dup(Fault):
-    """A message of the drill's own tenant is ingested; when audit has it, it is sent there once more."""
+    """A message of the drill's own tenant is ingested; when audit has it, it is sent there once more.
+
+    It says that it happened in a window that is sealed already: nobody has to wait half an hour for the alarm.
+    """
 
     kinds = frozenset({AlarmKind.CONSERVATION})
     cure = "nothing: no log takes a record back; the drill's own tenant has it twice, and nobody else"
@@ -206,6 +213,10 @@ class Dup(Fault):
         places = (identity.id, identity.source, identity.tenant, identity.time)
         if any(each is not None and each.part not in {Where.HEADER, Where.TIMESTAMP} for each in places):
             raise PipelineRefused("dup needs a pipeline whose messages tell in headers who they are")
+        if topic_of(pipeline) not in cluster.metadata([topic_of(pipeline)]).topics:
+            raise PipelineRefused(
+                "dup is seen by fingerprints: keep them with `holdfast pipeline run --fingerprints`"
+            )
         self._pipeline, self._cluster = pipeline, cluster
         self._mark = f"drill-{uuid.uuid4().hex}"
 
@@ -229,7 +240,8 @@ class Dup(Fault):
 
     def _message(self) -> Record:
         now_ms = time.time_ns() // 1_000_000
-        told = {"id": self._mark, "source": TENANT, "tenant": TENANT, "time": str(now_ms)}
+        sealed_ms = now_ms - LATENESS_MS - WINDOW_MS - SLACK_MS
+        told = {"id": self._mark, "source": TENANT, "tenant": TENANT, "time": str(sealed_ms)}
         headers = [(name, told[column].encode()) for column, name in self._pipeline.identity.headers.items()]
         return Record(value=b"{}", headers=headers, timestamp_ms=now_ms)
 

@@ -1,6 +1,7 @@
 """Whole days on a real log: what is wrong is named, exactly, and nothing else is."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from holdfast.pipelines.recon.columns import CANARY_HEADER
 from holdfast.pipelines.recon.day import DayState, Verdict
 from holdfast.pipelines.recon.law import Kind, Law, Stage, Tally, is_conserved
 from holdfast.pipelines.recon.reading import INGESTED, UNREADABLE, number_of, stage_of
+from holdfast.pipelines.recon.repair import Repaired, plan_repair
 from holdfast.records.fingerprints import Fingerprints, Ids, select
 from holdfast.spark.reconcile import Group
 from tests.pipelines.recon.scenes import DAY, Scene, record
@@ -101,6 +103,14 @@ def test_a_day_on_which_all_ended_is_closed(desk: Desk) -> None:
     assert sum(counts.ingested > 0 for counts in verdict.evidence.windows.values()) > 100
 
 
+@pytest.fixture(params=["here", "as a plan"])
+def counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exact look counts in this process, or where rows were read."""
+    if request.param == "as a plan":
+        monkeypatch.setattr(close, "HERE_ROWS_MAX", -1)
+
+
+@pytest.mark.usefixtures("counted")
 def test_a_day_on_which_totals_agree_but_ids_do_not_is_open(desk: Desk) -> None:
     verdict = close_day(desk, "birch", DAY)
     assert (verdict.total.ingested, verdict.total.ended) == (150, 150)
@@ -123,6 +133,7 @@ def test_late_skewed_repeated_nameless_and_broken_messages_that_ended_leave_the_
     assert names(verdict, Kind.LATE) == {"slow"}
 
 
+@pytest.mark.usefixtures("counted")
 def test_each_kind_is_told_with_coordinates(desk: Desk) -> None:
     verdict = close_day(desk, "dogwood", DAY)
     assert verdict.state is DayState.OPEN
@@ -143,11 +154,20 @@ def test_each_kind_is_told_with_coordinates(desk: Desk) -> None:
     }
 
 
-def test_more_than_can_be_named_is_counted_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(close, "NAMED_MAX", 2)
-    verdict = close_day(desk, "birch", DAY)
+@pytest.mark.usefixtures("counted")
+def test_more_than_can_be_named_is_counted_all_the_same(desk: Desk) -> None:
+    verdict = close_day(replace(desk, named_max=2), "birch", DAY)
     assert verdict.reasons == ("3 missing", "3 duplicate")
     assert len(verdict.evidence.findings) == 2
+
+
+@pytest.mark.usefixtures("counted")
+def test_the_missing_are_named_before_all_others_so_that_repairs_come_to_an_end(desk: Desk) -> None:
+    verdict = close_day(replace(desk, named_max=3), "birch", DAY)
+    assert [finding.kind for finding in verdict.evidence.findings] == [Kind.MISSING] * 3
+    few = close_day(replace(desk, named_max=1), "birch", DAY)
+    repaired = Repaired(verdict=few, plan=plan_repair(few.evidence.findings, desk.pipeline), done=1)
+    assert repaired.left == 2
 
 
 def test_a_tenant_without_input_is_blind_and_its_orphans_are_named(desk: Desk) -> None:

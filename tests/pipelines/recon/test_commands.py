@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 from holdfast.cli.recon import recon
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
-from holdfast.errors import CorruptData, UsageError
+from holdfast.errors import CorruptData, HoldfastError
 from holdfast.pipelines.config import Budget, EndState
 from holdfast.pipelines.recon.book import DayRecord, decode_value, encode_key, encode_value, is_news
 from holdfast.pipelines.recon.day import Counts, DayState, Verdict, judge_day
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Sighting, Stage
 from holdfast.pipelines.recon.page import render
 from holdfast.pipelines.recon.repair import plan_repair
-from holdfast.pipelines.recon.telling import headline
+from holdfast.pipelines.recon.telling import headlines, next_step
 from tests.pipelines.recon.scenes import DAY, PARTITIONS, Scene
 from tests.pipelines.recon.test_day import GOOD
 
@@ -82,7 +82,9 @@ def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene, cluster: Clu
         assert ("1 message ended anew" in repaired.stdout) == bool(forwarded)
     closed = run("close", "acme", TODAY)
     assert closed.exit_code == 0, closed.stdout
-    assert "CLOSED  ingested 64 = qualified 23 + not_qualified 20 + failed 21" in closed.stdout
+    first, second = closed.stdout.splitlines()[:2]
+    assert first.endswith("CLOSED  ingested 64 = qualified 23 + not_qualified 20 + failed 21")
+    assert second.startswith("duplicate 0 · conflicting 0")
     status = run("status")
     assert f"complete to  {TODAY}" in status.stdout
     life = json.loads(run("explain", "acme", "unaudited-1", "--json").stdout)
@@ -104,8 +106,16 @@ def test_a_tenant_without_messages_is_blind_for_scripts_too(run: Run, tmp_path: 
     assert json.loads(page.with_suffix(".json").read_text())["state"] == "BLIND"
 
 
-def test_a_day_that_is_no_day_is_bad_usage(run: Run) -> None:
-    assert isinstance(run("close", "acme", "yesterday").exception, UsageError)
+def test_a_day_that_is_no_day_is_bad_usage_and_a_cluster_that_is_away_no_verdict(run: Run) -> None:
+    for words, code in (
+        (["close", "acme", "yesterday"], 2),
+        (["close", "acme", TODAY, "--bootstrap", "nowhere"], 2),
+        (["close", "acme", TODAY, "--bootstrap", "127.0.0.1:1"], 4),
+        (["report", "acme", TODAY, "--bootstrap", "127.0.0.1:1"], 4),
+    ):
+        failure = run(*words).exception
+        assert isinstance(failure, HoldfastError)
+        assert failure.exit_code == code
 
 
 RECORD = DayRecord(
@@ -199,4 +209,6 @@ def test_the_page_shows_the_law_and_escapes_what_tenants_call_themselves() -> No
     assert "<script>" not in page
     assert "&lt;b&gt;acme&lt;/b&gt;" in page
     assert page.count("<rect") >= len(DAY.windows)
-    assert "ingested 5 = qualified 1 + not_qualified 1 + failed 1 + MISSING 2" in headline(verdict)
+    assert "ingested 5 = qualified 1 + not_qualified 1 + failed 1 + MISSING 2" in headlines(verdict)[0]
+    assert f"<code>holdfast recon repair &#x27;&lt;b&gt;acme&lt;/b&gt;&#x27; {TODAY}</code>" in page
+    assert next_step(replace(verdict, state=DayState.CLOSED)) is None

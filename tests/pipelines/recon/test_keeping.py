@@ -217,3 +217,7 @@ def test_old_windows_are_struck_out_and_their_days_read_again(book: Book) -> Non
 def test_nothing_kept_is_no_hindrance(book: Book) -> None:
     assert topic_of(book.scene.pipeline) not in book.desk.cluster.metadata([]).topics
     assert sum(book.know().cells.count(group) for group in book.know().cells.groups) > 0
+
+
+def test_a_seed_is_drawn_for_each_reading_so_that_nobody_can_choose_ids_that_cancel(book: Book) -> None:
+    assert book.know().cells.seed != book.know().cells.seed

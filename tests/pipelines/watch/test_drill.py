@@ -126,6 +126,9 @@ def test_nothing_is_broken_unless_it_is_meant_and_seen(pipeline: Pipeline, watch
         refused = CliRunner().invoke(recon, ["drill", "stall", *words])
         assert isinstance(refused.exception, HoldfastError)
         assert said in str(refused.exception)
+    words = ["--listen", watcher, "--pipeline", str(pipeline.path), "--yes"]
+    refused = CliRunner().invoke(recon, ["drill", "dup", *words])
+    assert "--fingerprints" in str(refused.exception), "nobody would ever tell"
     state = PartFiles(pipeline.checkpoint, ADAPTER).read()
     assert state is not None
     assert state_of(state.pid) != "T"

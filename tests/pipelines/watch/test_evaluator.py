@@ -247,6 +247,10 @@ def test_books_that_do_not_balance_are_an_alarm_at_once() -> None:
         ("birch",),
         "holdfast recon close birch 2026-11-14",
     )
+    assert (
+        "window of 00:00 UTC, 5 of birch's messages came in, and as many ended, but not the same"
+        in alarm.what
+    )
 
 
 def test_the_runway_is_told_before_retention_takes_anything() -> None:

@@ -7,13 +7,17 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from kafka import KafkaAdminClient
 
+from holdfast.cli import watch as cli
+from holdfast.cli.endpoint import connect
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.producer import Producer
@@ -54,8 +58,9 @@ class Adapter:
             cluster, self.pipeline.service_group, {TopicPartition(self.pipeline.ingest, 0): 0}
         )
 
-    def send(self, count: int) -> None:
-        self.producer.send({0: [Record(value=b"{}", timestamp_ms=now_ms())] * count})
+    def send(self, count: int, *, tenant: str = "acme") -> None:
+        headers = [("tenant", tenant.encode())]
+        self.producer.send({0: [Record(value=b"{}", headers=headers, timestamp_ms=now_ms())] * count})
 
     def commit(self, offset: int) -> None:
         commit_group_offsets(self.cluster, self.group, {TopicPartition(self.topic, 0): offset})
@@ -78,13 +83,14 @@ def evaluator(adapter: Adapter) -> Evaluator:
 
 def test_a_position_that_stands_still_is_stalled_where_it_stands(adapter: Adapter) -> None:
     observer, watcher = Observer(adapter.cluster, adapter.pipeline, canaries=False), evaluator(adapter)
-    adapter.send(10)
+    for tenant, count in (("acme", 4), ("globex", 4), ("birch", 2)):
+        adapter.send(count, tenant=tenant)
     adapter.commit(4)
     began_ms = now_ms()
     assert watcher.look(observer.look(began_ms)) == []
     [alarm] = watcher.look(observer.look(began_ms + 61_000))
     assert (alarm.kind, alarm.group, alarm.topic) == (AlarmKind.STALLED, adapter.group, adapter.topic)
-    assert (alarm.offset, alarm.waiting) == (4, 6)
+    assert (alarm.offset, alarm.waiting, alarm.tenants) == (4, 6, ("birch", "globex"))
     adapter.commit(10)
     assert watcher.look(observer.look(began_ms + 62_000)) == []
 
@@ -156,7 +162,7 @@ def test_a_process_that_was_killed_tells_nothing_any_more_and_one_that_left_need
     other.write(PartState(pid=2, started_ms=0, updated_ms=began_ms + 60_000, phase="running"))
     assert watcher.look(observer.look(began_ms + 59_000)) == []
     [alarm] = watcher.look(observer.look(began_ms + 61_000))
-    assert alarm.kind is AlarmKind.NO_PROGRESS
+    assert (alarm.kind, alarm.what.split(" has")[0]) == (AlarmKind.NO_PROGRESS, "the service, process 1,")
     service.write(PartState(pid=1, started_ms=0, updated_ms=began_ms, phase="stopped"))
     assert watcher.look(observer.look(began_ms + 62_000)) == []
 
@@ -194,11 +200,29 @@ def test_a_stall_is_told_over_http_and_by_check_and_so_is_a_dead_watcher(
     found = check(watcher)
     assert found.returncode == 1
     assert "stalled" in found.stdout
+    assert "(at offset 4; 6 messages wait; tenants acme)\n  holdfast group describe" in found.stdout
     page = ask(watcher, "/metrics")
     assert 'kind="stalled"' in page
     assert_rules_match(page)
     dead = check("127.0.0.1:1")
     assert (dead.returncode, "no watcher answers" in dead.stderr) == (3, True)
+
+
+def test_a_watcher_that_is_started_in_an_outage_watches_all_the_same(
+    adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "connect", partial(connect, seconds_max=0.3))
+    words = [
+        "--pipeline",
+        str(adapter.pipeline.path),
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    done = CliRunner().invoke(cli.watch, [*words, "--interval", "100ms", "--looks", "2"])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("cannot look: cannot connect to 127.0.0.1:1") == 1
 
 
 def assert_rules_match(page: str) -> None:

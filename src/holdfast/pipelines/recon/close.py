@@ -8,6 +8,7 @@ bear another day, by a clock that was wrong.
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -18,11 +19,13 @@ from pyspark.sql import functions as sql
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.pipelines.config import WINDOW_MS, EndState, Mode
 from holdfast.pipelines.recon.balance import unbalanced
+from holdfast.pipelines.recon.beside import held_beside, place
 from holdfast.pipelines.recon.columns import SEPARATOR, split_identity
 from holdfast.pipelines.recon.day import Counts, Day, Evidence, PartitionView, Verdict, judge_day
+from holdfast.pipelines.recon.exact import HERE_ROWS_MAX, count_wanted, noted_here, suspects_here, tally_of
 from holdfast.pipelines.recon.known import Desk as Desk  # noqa: PLC0414  it is told from here
 from holdfast.pipelines.recon.known import Known, know_day
-from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, Tally, judge, kinds_of
+from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, judge, kinds_of
 from holdfast.pipelines.recon.looking import count_offsets, pieces_of_all, view_partitions
 from holdfast.pipelines.recon.reading import (
     INGESTED,
@@ -39,25 +42,29 @@ from holdfast.pipelines.recon.reading import (
 from holdfast.records.fingerprints import Fingerprints
 from holdfast.spark.reconcile import Geometry, Group, among, drill, search
 
-NAMED_MAX: Final = 10_000
-"""So many ids are named with coordinates; all are counted."""
-
 
 def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
     """Reads what there is of the day and judges it."""
     views = view_partitions(desk.cluster, desk.pipeline)
+    # After the views: what is held reaches as far as they do.
+    with held_beside(desk.session, desk.cluster, desk.pipeline) as held:
+        return _close_day(replace(desk, held=held), tenant, day, views, now_ms)
+
+
+def _close_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView], now_ms: int | None) -> Verdict:
     known = know_day(desk, tenant, day, views)
     wanted = where_to_look(known.cells, tenant, day, desk.law)
     found = _count_noted(known.cells, wanted)
     findings: list[Finding] = []
     if wanted:
         rows = _drill(desk, known, wanted)
-        if found:
-            findings += _noted(desk, rows)
+        # What leaves a day open comes first.
         if any(group.stage < UNREADABLE for group in wanted):
             broken, named = _look(desk, tenant, day, views, rows)
             found += broken
             findings += named
+        if any(group.stage in NOTED for group in wanted):
+            findings += _noted(desk, rows)
     evidence = Evidence(
         tenant=tenant,
         day=day,
@@ -107,14 +114,15 @@ def suspects(rows: DataFrame, law: Law) -> DataFrame:
     return tallies.where(~_conserved(law))
 
 
-def _drill(desk: Desk, known: Known, wanted: Mapping[Group, tuple[int, ...]]) -> DataFrame:
+def _drill(desk: Desk, known: Known, wanted: Mapping[Group, tuple[int, ...]]) -> DataFrame | pa.Table:
     pieces = known.holding(wanted)
     windows = len({group.window for group in wanted})
     desk.on_progress(f"an exact look at {windows} windows in {count_offsets(pieces):,} offsets")
     geometry = Geometry(seed=known.cells.seed, bucket_bits=known.cells.bucket_bits)
-    return drill(
+    rows = drill(
         desk.session, pieces, read_piece, geometry, wanted=wanted, schema=ROW_TYPES, tasks=desk.tasks
     )
+    return rows.toArrow() if count_wanted(known.cells, wanted) <= HERE_ROWS_MAX else rows
 
 
 def _count_noted(made: Fingerprints[Group], wanted: Iterable[Group]) -> "Counter[Kind]":
@@ -125,20 +133,31 @@ def _count_noted(made: Fingerprints[Group], wanted: Iterable[Group]) -> "Counter
     return found
 
 
-def _noted(desk: Desk, rows: DataFrame) -> list[Finding]:
+def _noted(desk: Desk, rows: DataFrame | pa.Table) -> list[Finding]:
     topics = topics_of(desk.pipeline)
-    found = rows.where(sql.col("stage") >= UNREADABLE).limit(NAMED_MAX).collect()
+    if isinstance(rows, pa.Table):
+        found = [Row(**row) for row in noted_here(rows, desk.named_max)]
+    else:
+        found = rows.where(sql.col("stage") >= UNREADABLE).limit(desk.named_max).collect()
     return [_note(row, topics[row.topic][0]) for row in found]
 
 
 def _look(
-    desk: Desk, tenant: str, day: Day, views: list[PartitionView], rows: DataFrame
+    desk: Desk, tenant: str, day: Day, views: list[PartitionView], rows: DataFrame | pa.Table
 ) -> tuple["Counter[Kind]", list[Finding]]:
+    if isinstance(rows, pa.Table):
+        found = suspects_here(rows, desk.law)
+        findings = _name(desk, tenant, day, views, [identity for identity, _ in found[: desk.named_max]])
+        if len(found) > desk.named_max:
+            return Counter(kind for _, each in found for kind in kinds_of(each, desk.law)), findings
+        return Counter(finding.kind for finding in findings), findings
     amiss = suspects(rows, desk.law).persist()
     try:
-        named = [bytes(row.identity) for row in amiss.limit(NAMED_MAX + 1).collect()]
-        findings = _name(desk, tenant, day, views, named[:NAMED_MAX])
-        if len(named) > NAMED_MAX:
+        # The missing before all others: they are what can be repaired.
+        first = amiss.orderBy(_lacking(desk.law).desc()).limit(desk.named_max + 1)
+        named = [bytes(row.identity) for row in first.collect()]
+        findings = _name(desk, tenant, day, views, named[: desk.named_max])
+        if len(named) > desk.named_max:
             return _count_all(amiss, desk.law), findings
         return Counter(finding.kind for finding in findings), findings
     finally:
@@ -165,7 +184,7 @@ def _name(desk: Desk, tenant: str, day: Day, views: list[PartitionView], named: 
     if not named:
         return []
     desk.on_progress(f"{len(named):,} suspects looked for in all that is retained")
-    pieces = pieces_of_all(desk.pipeline, views, window_ms=day.window_ms, tasks=desk.tasks)
+    pieces = place(desk.held, pieces_of_all(desk.pipeline, views, window_ms=day.window_ms, tasks=desk.tasks))
     found = search(desk.session, pieces, read_piece, matches=among(named), schema=ROW_TYPES, tasks=desk.tasks)
     lives = _lives(found, tenant)
     return [
@@ -187,7 +206,7 @@ def _count_all(amiss: DataFrame, law: Law) -> "Counter[Kind]":
     found: Counter[Kind] = Counter()
     columns = [_seen(number) for number in _LAWFUL]
     for row in amiss.groupBy(*columns).count().collect():
-        for kind in kinds_of(_tally({number: row[_seen(number)] for number in _LAWFUL}), law):
+        for kind in kinds_of(tally_of({number: row[_seen(number)] for number in _LAWFUL}), law):
             found[kind] += row["count"]
     return found
 
@@ -225,12 +244,18 @@ def _conserved(law: Law) -> Column:
     return lawful
 
 
-def _tally(seen: Mapping[int, int]) -> Tally:
-    return Tally(
-        ingested=seen[INGESTED],
-        audited={state: seen[number_of(Stage.AUDIT, state)] for state in EndState},
-        delivered={state: seen[number_of(Stage.DELIVERED, state)] for state in EndState},
-    )
+def _lacking(law: Law) -> Column:
+    """Whether a message that came is absent where it should be; those that `kinds_of` calls missing, at least."""
+    ended = sum((sql.col(_seen(number)) for number in _LAWFUL if number != INGESTED), sql.lit(0))
+    lacks = ended == 0
+    for state in EndState:
+        audited, delivered = (
+            sql.col(_seen(number_of(stage, state))) for stage in (Stage.AUDIT, Stage.DELIVERED)
+        )
+        lacks |= (audited == 0) & (delivered > 0)
+        if state in law.delivered:
+            lacks |= (audited > 0) & (delivered == 0)
+    return (sql.col(_seen(INGESTED)) > 0) & lacks
 
 
 def _note(row: Row, stage: Stage) -> Finding:

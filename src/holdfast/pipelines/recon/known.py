@@ -15,15 +15,19 @@ from pyspark.sql import SparkSession
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.recon.beside import place
 from holdfast.pipelines.recon.day import Day, PartitionView
 from holdfast.pipelines.recon.kept import Coverage, Kept, Sums, read_kept
 from holdfast.pipelines.recon.law import Law
 from holdfast.pipelines.recon.looking import count_offsets, day_starts, pieces_of_day, pieces_of_spans, sum_up
 from holdfast.pipelines.recon.reading import Piece
 from holdfast.records.fingerprints import Fingerprints
+from holdfast.spark.held import HeldReading
 from holdfast.spark.reconcile import Geometry, Group, Scanned
 
 TASKS: Final = 2 * (os.cpu_count() or 1)
+
+NAMED_MAX: Final = 10_000
 
 Progress = Callable[[str], None]
 
@@ -37,7 +41,11 @@ class Desk:
     pipeline: Pipeline
     tasks: int = TASKS
     """Among which work is shared."""
+    named_max: int = NAMED_MAX
+    """So many messages of a day are named, if so many are wrong; all are counted."""
     on_progress: Progress = lambda _: None
+    held: HeldReading | None = None
+    """The stores' own files, where they are read."""
 
     @property
     def law(self) -> Law:
@@ -66,7 +74,7 @@ def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView]) -> K
         kept = None
     if kept is not None:
         starts |= {place: end for place, (_, end) in kept.coverage.spans.items() if place in starts}
-    rest = pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks)
+    rest = place(desk.held, pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks))
     geometry = Geometry(seed=secrets.randbits(63))
     if kept is not None:
         geometry = Geometry(seed=kept.coverage.seed, bucket_bits=kept.coverage.bucket_bits)
@@ -100,6 +108,6 @@ def _together(
         wanted = list(groups)
         spans = [span for group in wanted for each in sums.get(group, ()) for span in each.spans.items()]
         before = pieces_of_spans(desk.pipeline, views, day, spans, tenant=tenant, tasks=desk.tasks)
-        return before + scanned.holding(wanted)
+        return place(desk.held, before) + scanned.holding(wanted)
 
     return Known(cells=scanned.cells, holding=holding)

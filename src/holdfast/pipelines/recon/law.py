@@ -176,13 +176,15 @@ def _compare(found: Tally, law: Law, state: EndState) -> Iterator[tuple[Kind, st
 
 def _too_often(found: Tally, state: EndState) -> str:
     parts = [
-        f"{count} times {where}"
-        for count, where in ((found.audited[state], "in audit"), (found.delivered[state], "delivered"))
-        if count > 1
+        f"{what} {count} times"
+        for count, what in (
+            (found.delivered[state], "was delivered"),
+            (found.audited[state], "stands in audit"),
+        )
+        if count > found.ingested
     ]
-    return f"it was ingested {found.ingested} times and ended {' and '.join(parts)} as {state.value}".replace(
-        "ingested 1 times", "ingested once"
-    )
+    came = "once" if found.ingested == 1 else f"{found.ingested} times"
+    return f"it was ingested {came}, and {' and '.join(parts)} as {state.value}"
 
 
 _ORDER = {stage: number for number, stage in enumerate(Stage)}

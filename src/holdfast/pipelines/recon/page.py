@@ -8,7 +8,7 @@ from holdfast.pipelines.config import Budget
 from holdfast.pipelines.recon import plots
 from holdfast.pipelines.recon.day import Verdict
 from holdfast.pipelines.recon.flow import PER_DECADE, Flow
-from holdfast.pipelines.recon.telling import headline, moment, tell_json
+from holdfast.pipelines.recon.telling import headlines, moment, next_step, tell_json
 from holdfast.pipelines.watch.profile import Profile
 
 ROWS_MAX: Final = 1_000
@@ -21,7 +21,7 @@ def render(
     head = f"<h1>{escape(verdict.tenant)} {verdict.day.date} {badge(verdict.state.value)}</h1>{law(verdict)}"
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in verdict.reasons)
     body = (
-        f"{head}{f'<ul>{reasons}</ul>' if reasons else ''}"
+        f"{head}{f'<ul>{reasons}</ul>' if reasons else ''}{_step(verdict)}"
         f"{section('Ingested and ended', plots.cumulative(verdict))}"
         f"{section('Windows', plots.strip(verdict))}"
         f"{section('Error budget', plots.burn(verdict, budget))}"
@@ -78,7 +78,7 @@ def badge(state: str) -> str:
 
 def law(verdict: Verdict) -> str:
     """The law in numbers."""
-    first, others = headline(verdict).split("\n")
+    first, others = headlines(verdict)
     return (
         f'<p class="law">{escape(first.split(verdict.state.value, 1)[1].strip())}</p>'
         f'<p class="quiet">{escape(others)}</p>'
@@ -103,8 +103,8 @@ def flow_sections(flow: Flow | None, profile: Profile | None) -> str:
     )
 
 
-def findings(verdict: Verdict, rows_max: int) -> str:
-    """What was found, row by row."""
+def findings(verdict: Verdict, rows_max: int, *, others: str = "the JSON beside this page") -> str:
+    """What was found, row by row; `others` is where all of it stands."""
     found = verdict.evidence.findings
     if not found:
         return "<p>Nothing.</p>"
@@ -118,8 +118,13 @@ def findings(verdict: Verdict, rows_max: int) -> str:
         for finding in found[:rows_max]
     )
     more = len(found) - rows_max
-    left_out = f'<p class="quiet">{more:,} more stand in the JSON beside this page.</p>' if more > 0 else ""
+    left_out = f'<p class="quiet">{more:,} more stand in {escape(others)}.</p>' if more > 0 else ""
     return f"<table><tr><th>Kind</th><th>Id</th><th>Why</th><th>Records</th></tr>{rows}</table>{left_out}"
+
+
+def _step(verdict: Verdict) -> str:
+    step = next_step(verdict)
+    return f"<p>What is missing is made up for by <code>{escape(step)}</code>.</p>" if step else ""
 
 
 def _read(verdict: Verdict) -> str:

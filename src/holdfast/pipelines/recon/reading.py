@@ -27,10 +27,15 @@ from holdfast.pipelines.recon.columns import (
     needed_columns,
 )
 from holdfast.pipelines.recon.law import Stage
+from holdfast.pipelines.recon.plain import Rows, find_places, make_bounds, read_plain
 from holdfast.pipelines.tally import UNKNOWN_TENANT
-from holdfast.records.arrow import decode
+from holdfast.records.arrow import scan_chunks, to_batch
+from holdfast.records.buffers import ReadableBytes
 from holdfast.records.grouping import start_windows
+from holdfast.records.kernel.scanning import Selection
 from holdfast.spark.rows import ahead, gather
+from holdfast.spark.stored_plan import StoredRange
+from holdfast.spark.stored_rows import read_chunks
 
 STATES: Final = tuple(EndState)
 INGESTED: Final = 0
@@ -84,6 +89,13 @@ class Piece:
     """That of all records, where the topic is for one end state alone."""
     identity: Identity
     scope: Scope
+    stored: StoredRange | None = None
+    """The files that hold them, where these are in reach; else they are fetched."""
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether each record has to say its end state itself."""
+        return self.stage is not Stage.INGEST and self.state is None
 
 
 def number_of(stage: Stage, state: EndState | None) -> int:
@@ -133,16 +145,65 @@ def carried(identity: Identity) -> Identity:
 
 def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece that are in its scope, canaries left out."""
-    wanted, columns = piece.offsets, needed_columns(piece.identity)
+    if piece.stored is not None:
+        for made in read_chunks(piece.stored, lambda batches, chosen: [*rows_of(batches, chosen, piece)]):
+            yield from made
+        return
+    wanted = piece.offsets
+    # The reader has checked every CRC: once is enough.
+    selection = Selection(start=wanted.start, end=wanted.end, check_crcs=False)
     with Cluster(piece.bootstrap) as cluster:
         chunks = read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED)
         for stored in gather(ahead(chunks)):
-            # The reader has checked every CRC: once is enough.
-            table = decode(stored, start=wanted.start, end=wanted.end, columns=columns, check_crcs=False)
-            for batch in table.to_batches():
-                rows = to_rows(batch, piece)
-                yield rows
-                yield from noted(rows, piece.scope)
+            yield from rows_of(stored, selection, piece)
+
+
+def rows_of(batches: ReadableBytes, selection: Selection, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """What whole batches hold of a piece: by the kernel where records are plain, else column by column."""
+    number = (
+        number_of(piece.stage, piece.state) if not piece.reads_state else number_of(piece.stage, STATES[0])
+    )
+    places = find_places(piece.identity, reads_state=piece.reads_state)
+    bounds = make_bounds(
+        tenant=piece.scope.tenant,
+        start_ms=piece.scope.start_ms,
+        end_ms=piece.scope.end_ms,
+        window_ms=piece.scope.window_ms,
+        stage=number,
+        unreadable=UNREADABLE,
+    )
+    for found in scan_chunks(batches, selection):
+        plain = None if places is None else read_plain(found, places, bounds)
+        if plain is None:
+            rows = to_rows(to_batch(found, needed_columns(piece.identity)), piece)
+        else:
+            rows = _plain_rows(plain, piece)
+        yield rows
+        yield from noted(rows, piece.scope)
+
+
+def _plain_rows(found: Rows, piece: Piece) -> pa.RecordBatch:
+    said, count = found.said, len(found.said.offset)
+    none = pa.py_buffer(np.zeros((count + 7) // 8, np.uint8))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.DictionaryArray.from_arrays(pa.array(said.tenant), pa.array(found.tenants, pa.string())),
+            pa.array(said.stage),
+            pa.array(said.window),
+            found.identities,
+            pa.Array.from_buffers(pa.bool_(), count, [None, none]),
+            pa.array(said.time_ms),
+            pa.array(said.arrived_ms),
+            _constant(pa.array([piece.offsets.topic], pa.string()), count),
+            _constant(pa.array([piece.offsets.partition], pa.int32()), count),
+            pa.array(said.offset),
+        ],
+        names=ROW_SCHEMA.names,
+    )
+
+
+def _constant(value: pa.Array, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), value)
 
 
 def to_rows(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
@@ -173,18 +234,19 @@ def to_rows(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
 
 def noted(rows: pa.RecordBatch, scope: Scope) -> Iterator[pa.RecordBatch]:
     """The rows that are to be named whatever becomes of them, once more."""
-    yield from _again(rows, rows["nameless"], NAMELESS)
+    if rows["nameless"].true_count:
+        yield from _again(rows, rows["nameless"], NAMELESS)
     if scope.lateness_ms is not None:
         days = start_windows(np.asarray(rows["time_ms"]), DAY_MS)
         late = np.asarray(rows["arrived_ms"]) - days >= DAY_MS + scope.lateness_ms
-        yield from _again(rows, pa.array(late), LATE)
+        if late.any():
+            yield from _again(rows, pa.array(late), LATE)
 
 
 def _again(rows: pa.RecordBatch, mask: pa.Array, stage: int) -> Iterator[pa.RecordBatch]:
     found = rows.filter(mask)
-    if found.num_rows:
-        stages = pa.repeat(pa.scalar(stage, pa.int8()), found.num_rows)
-        yield found.set_column(ROW_SCHEMA.get_field_index("stage"), ROW_SCHEMA.field("stage"), stages)
+    stages = pa.repeat(pa.scalar(stage, pa.int8()), found.num_rows)
+    yield found.set_column(ROW_SCHEMA.get_field_index("stage"), ROW_SCHEMA.field("stage"), stages)
 
 
 def _in_scope(batch: pa.RecordBatch, times: pa.Array, tenants: pa.Array, scope: Scope) -> pa.Array | None:
@@ -206,7 +268,7 @@ def _in_scope(batch: pa.RecordBatch, times: pa.Array, tenants: pa.Array, scope: 
 
 
 def _stages(batch: pa.RecordBatch, piece: Piece) -> pa.Array:
-    if piece.stage is Stage.INGEST or piece.state is not None:
+    if not piece.reads_state:
         return pa.repeat(pa.scalar(number_of(piece.stage, piece.state), pa.int8()), batch.num_rows)
     header = Location(part=Part.HEADER, header=STATE_HEADER)
     first = number_of(piece.stage, STATES[0])

@@ -55,6 +55,13 @@ class Repaired:
     plan: Plan
     done: int
 
+    @property
+    def left(self) -> int:
+        """The missing that were only counted: so many more than one look names."""
+        found = self.verdict.evidence.findings
+        named = sum(finding.kind is Kind.MISSING for finding in found)
+        return max(0, self.verdict.evidence.found.get(Kind.MISSING, 0) - named)
+
 
 def transactional_id(pipeline: Pipeline) -> str:
     """Whose transactions repairs are."""

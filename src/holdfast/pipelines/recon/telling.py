@@ -1,25 +1,37 @@
 """Verdicts in words and as JSON."""
 
+import shlex
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.pipelines.recon.day import Counts, Verdict
+from holdfast.pipelines.recon.day import Counts, DayState, Verdict
 from holdfast.pipelines.recon.law import Finding, Kind, Sighting
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def headline(verdict: Verdict) -> str:
-    """One line: the state and the law in numbers."""
+def headlines(verdict: Verdict) -> tuple[str, str]:
+    """The state and the law in numbers; what else was found."""
     total, found = verdict.total, verdict.evidence.found
     parts = " + ".join(f"{state.value} {count:,}" for state, count in total.audited.items())
     missing = f" + MISSING {found[Kind.MISSING]:,}" if found.get(Kind.MISSING) else ""
     sign = "=" if total.ingested == total.ended + found.get(Kind.MISSING, 0) else "≠"
-    others = " · ".join(f"{kind} {found.get(kind, 0):,}" for kind in Kind if kind is not Kind.MISSING)
-    return (
-        f"{verdict.tenant} {verdict.day.date}  {verdict.state.value}  "
-        f"ingested {total.ingested:,} {sign} {parts}{missing}\n{others}"
-    )
+    others = " · ".join(_count(kind, found.get(kind, 0)) for kind in Kind if kind is not Kind.MISSING)
+    law = f"ingested {total.ingested:,} {sign} {parts}{missing}"
+    return f"{verdict.tenant} {verdict.day.date}  {verdict.state.value}  {law}", others
+
+
+def _count(kind: Kind, number: int) -> str:
+    """Late and unparsable are records, of which a message may have several."""
+    is_of_records = kind in {Kind.LATE, Kind.UNPARSABLE} and number
+    return f"{kind} {number:,}{' records' if is_of_records else ''}"
+
+
+def next_step(verdict: Verdict) -> str | None:
+    """The command that makes up for what can be made up for; None where there is none."""
+    if verdict.state is not DayState.OPEN or not verdict.evidence.found.get(Kind.MISSING):
+        return None
+    return f"holdfast recon repair {shlex.quote(verdict.tenant)} {verdict.day.date}"
 
 
 def tell_finding(finding: Finding) -> str:

@@ -255,7 +255,7 @@ class Evaluator:
             yield Alarm(
                 kind=AlarmKind.NO_PROGRESS,
                 severity=Severity.PAGE,
-                what=f"a part of the pipeline has been silent for {silent_ms // 1000} s: it was killed, or hangs",
+                what=f"{world.silent} has been silent for {silent_ms // 1000} s: it was killed, or hangs",
                 run="holdfast pipeline status",
             )
 
@@ -281,15 +281,16 @@ class Evaluator:
 
     def _with_budget(self, alarm: Alarm, world: World, in_doubt: int) -> Alarm:
         """Whom it concerns, and for how long they can bear it: at a day's rate, were nothing forwarded from now on."""
-        if not world.spendings or alarm.tenants:
+        hit = [each for each in world.spendings if not alarm.tenants or each.tenant in alarm.tenants]
+        if not hit:
             return alarm
         minutes = [
             max(0.0, self._allowed(each) - _spent(each, in_doubt)) * DAY_MINUTES / max(1, each.expected)
-            for each in world.spendings
+            for each in hit
         ]
         return replace(
             alarm,
-            tenants=tuple(each.tenant for each in world.spendings),
+            tenants=alarm.tenants or tuple(each.tenant for each in hit),
             budget_minutes_left=int(min(minutes)),
         )
 
@@ -312,17 +313,26 @@ def _about(each: Forwarding, kind: AlarmKind, severity: Severity, what: str, run
         partition=each.partition,
         offset=each.committed,
         waiting=each.waiting,
+        tenants=each.tenants,
     )
 
 
 def _mismatch(each: Mismatch) -> Alarm:
+    ended = f"{each.ended:,} ended"
+    if each.ended == each.ingested:
+        ended = "as many ended, but not the same ones, or not everywhere"
     return Alarm(
         kind=AlarmKind.CONSERVATION,
         severity=Severity.PAGE,
-        what=f"of {each.tenant}'s {each.ingested:,} messages in a sealed window {each.ended:,} have ended, or others",
+        what=f"in the sealed window of {_clock(each.window_ms)}, {each.ingested:,} of {each.tenant}'s messages "
+        f"came in, and {ended}",
         run=f"holdfast recon close {each.tenant} {_date(each.window_ms)}",
         tenants=(each.tenant,),
     )
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M UTC")
 
 
 def _date(time_ms: int) -> str:

@@ -1,8 +1,9 @@
 """The kept fingerprints of a pipeline, followed: books for every delivery mode, made of what stands in the topics.
 
-A window is judged when everything is counted that was in the topics so long after its end that nothing of it should
-be on its way any more. How far the keeper has come is seen from its coverage and from where the topics ended at
-earlier looks.
+A sealed window is judged when everything is counted that was in the topics so long after it was first seen not to
+balance that nothing should be on its way any more: a late message has the time that a healthy pipeline takes. How far
+the keeper has come is seen from its coverage and from where the topics ended at earlier looks. And of windows from
+before coverage began nobody can tell.
 """
 
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Final
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.client.offsets import LATEST, Isolation, list_offsets
+from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.recon.balance import unbalanced
 from holdfast.pipelines.recon.day import LATENESS_MS
@@ -27,6 +28,7 @@ from holdfast.pipelines.recon.kept import (
 )
 from holdfast.pipelines.recon.law import Law, Stage
 from holdfast.pipelines.recon.reading import INGESTED, number_of, topics_of
+from holdfast.pipelines.watch.profile import passing_ms
 from holdfast.pipelines.watch.windows import Window, find_mismatches, find_spendings, oldest_ms
 from holdfast.pipelines.watch.world import Mismatch, Spending
 from holdfast.records.fingerprints import Fingerprints
@@ -50,8 +52,13 @@ class KeptBooks:
         self._coverage: Coverage | None = None
         self._sums: dict[tuple[str, int], dict[bytes, Sums]] = {}
         self._windows: dict[tuple[str, int], Window] = {}
+        self._passing_ms = passing_ms(pipeline)
         self._ends: deque[tuple[int, Ends]] = deque(maxlen=ENDS_MAX)
         self._covered_ms = 0
+        self._known_from_ms = 0
+        """Windows that begin earlier are not counted from their beginning."""
+        self._uneven_ms: dict[tuple[str, int], int] = {}
+        """Since when a sealed window does not balance."""
 
     def look(self, now_ms: int) -> tuple[tuple[Mismatch, ...], tuple[Spending, ...]]:
         """Reads what is new, forgets what is old; nothing as long as nobody keeps fingerprints."""
@@ -60,14 +67,28 @@ class KeptBooks:
                 return (), ()
             self._follower = Follower(self._cluster, self._topic)
         # Ends first: what comes meanwhile is not to be taken for covered.
-        self._ends.append((now_ms, self._find_ends()))
-        self._read(oldest_ms(now_ms))
+        self._ends.append((now_ms, self._find(LATEST)))
+        self._read(now_ms)
         self._note_covered()
-        sealed_ms = self._covered_ms - LATENESS_MS
-        return find_mismatches(self._windows, sealed_ms=sealed_ms), find_spendings(self._windows, now_ms)
+        return self._find_mismatches(now_ms), find_spendings(self._windows, now_ms)
 
-    def _read(self, first_ms: int) -> None:
+    def _find_mismatches(self, now_ms: int) -> tuple[Mismatch, ...]:
+        """Sealed windows that have not balanced since an earlier look, with all counted that has had its time since."""
+        found = {
+            (each.tenant, each.window_ms): each
+            for each in find_mismatches(self._windows, sealed_ms=now_ms - LATENESS_MS)
+            if each.window_ms >= self._known_from_ms
+        }
+        self._uneven_ms = {place: self._uneven_ms.get(place, now_ms) for place in found}
+        return tuple(
+            each
+            for place, each in found.items()
+            if self._covered_ms - self._uneven_ms[place] >= self._passing_ms
+        )
+
+    def _read(self, now_ms: int) -> None:
         assert self._follower is not None
+        first_ms, before = oldest_ms(now_ms), self._coverage
         changed: set[tuple[str, int]] = set()
         for key, value in self._follower.read(
             lambda key: key == COVERAGE_KEY or decode_key(key)[0].window >= first_ms
@@ -84,6 +105,10 @@ class KeptBooks:
                 window[key] = decode_sums(key, value)
         self._sums = {place: sums for place, sums in self._sums.items() if place[1] >= first_ms}
         self._windows = {place: window for place, window in self._windows.items() if place[1] >= first_ms}
+        if self._coverage is not None and (before is None or before.life != self._coverage.life):
+            changed |= self._sums.keys()
+        if self._coverage is not None and self._begins_late(before, self._coverage):
+            self._known_from_ms = now_ms
         for place in changed & self._sums.keys():
             self._windows[place] = self._balance(*place)
 
@@ -105,13 +130,23 @@ class KeptBooks:
             is_balanced=not unbalanced(made, tenant, start_ms, self._law),
         )
 
-    def _find_ends(self) -> Ends:
-        ends: dict[TopicPartition, int] = {}
+    def _begins_late(self, before: Coverage | None, now: Coverage) -> bool:
+        """Whether records that are there, or were until lately, are in no sums."""
+        known = before.spans if before is not None and before.life == now.life else {}
+        fresh = {place: start for place, (start, _) in now.spans.items() if place not in known}
+        first = self._find(EARLIEST) if any(fresh.values()) else {}
+        return any(now.spans.get(place, span)[0] > span[0] for place, span in known.items()) or any(
+            start > first.get(place, 0) for place, start in fresh.items()
+        )
+
+    def _find(self, where: int) -> Ends:
+        """An offset of every partition that is counted."""
+        found: dict[TopicPartition, int] = {}
         for topic in self._topics:
-            partitions = dict.fromkeys(self._cluster.topic(topic).partitions, LATEST)
-            found = list_offsets(self._cluster, topic, partitions, isolation=Isolation.READ_COMMITTED)
-            ends |= {TopicPartition(topic, number): end for number, end in found.items()}
-        return ends
+            partitions = dict.fromkeys(self._cluster.topic(topic).partitions, where)
+            offsets = list_offsets(self._cluster, topic, partitions, isolation=Isolation.READ_COMMITTED)
+            found |= {TopicPartition(topic, number): offset for number, offset in offsets.items()}
+        return found
 
     def _note_covered(self) -> None:
         """The last look all of whose ends are covered by now; a partition that is empty needs no coverage."""

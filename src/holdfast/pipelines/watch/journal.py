@@ -1,6 +1,8 @@
 """What a watcher knows now, and what has changed since it last told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import Profile
@@ -20,6 +22,11 @@ class Journal:
         self._evaluator = Evaluator(profile)
         self._failing_since_ms: int | None = None
         self._told: dict[tuple[object, ...], Alarm] = {}
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last look did not succeed."""
+        return self._failing_since_ms is not None
 
     def note(self, world: World) -> None:
         """A look that succeeded."""
@@ -43,11 +50,11 @@ class Journal:
             ]
 
     def news(self) -> Iterator[str]:
-        """A line for each alarm that began or ended since the last time."""
+        """Lines about each alarm that began or ended since the last time."""
         now = {_key(alarm): alarm for alarm in self.alarms}
         for key, alarm in now.items():
             if key not in self._told:
-                yield f"{alarm.severity.upper()}  {alarm.kind}: {alarm.what}{_details(alarm)}\n  {alarm.run}"
+                yield from tell_alarm(asdict(alarm))
         for key, alarm in self._told.items():
             if key not in now:
                 yield f"over  {alarm.kind}: {alarm.what}"
@@ -58,14 +65,16 @@ def _key(alarm: Alarm) -> tuple[object, ...]:
     return alarm.kind, alarm.severity, alarm.group, alarm.topic, alarm.partition, alarm.tenants
 
 
-def _details(alarm: Alarm) -> str:
+def tell_alarm(alarm: Mapping[str, Any]) -> tuple[str, str]:
+    """Two lines of one alarm, as it stands in JSON: what is wrong, for whom and for how long; and what to run."""
     parts = []
-    if alarm.offset is not None:
-        parts.append(f"at offset {alarm.offset}")
-    if alarm.waiting:
-        parts.append(f"{alarm.waiting:,} messages wait")
-    if alarm.tenants:
-        parts.append(f"tenants {', '.join(alarm.tenants)}")
-    if alarm.budget_minutes_left is not None:
-        parts.append(f"{alarm.budget_minutes_left} min of budget left")
-    return f" ({'; '.join(parts)})" if parts else ""
+    if alarm["offset"] is not None:
+        parts.append(f"at offset {alarm['offset']:,}")
+    if alarm["waiting"]:
+        parts.append(f"{alarm['waiting']:,} {'message waits' if alarm['waiting'] == 1 else 'messages wait'}")
+    if alarm["tenants"]:
+        parts.append(f"tenants {', '.join(alarm['tenants'])}")
+    if alarm["budget_minutes_left"] is not None:
+        parts.append(f"{alarm['budget_minutes_left']} min of budget left")
+    details = f" ({'; '.join(parts)})" if parts else ""
+    return f"{alarm['severity'].upper()}  {alarm['kind']}: {alarm['what']}{details}", f"  {alarm['run']}"

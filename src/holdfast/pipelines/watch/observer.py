@@ -1,8 +1,10 @@
 """Looks at a pipeline from outside of it, with nothing but requests that every Kafka cluster answers."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
+from holdfast.client.aborted import without_aborted
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.hanging import list_open_writes
@@ -11,16 +13,20 @@ from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import describe_configs
 from holdfast.client.transactional_ids import TransactionDescription, describe_open
 from holdfast.pipelines.config import Mode, Pipeline
+from holdfast.pipelines.identity import identify
+from holdfast.pipelines.recon.reading import carried
 from holdfast.pipelines.state import PartFiles
 from holdfast.pipelines.status import parts_of
 from holdfast.pipelines.watch.books import Books
 from holdfast.pipelines.watch.canaries import Canaries
 from holdfast.pipelines.watch.fingerprints import KeptBooks
-from holdfast.pipelines.watch.world import Forwarding, OpenTransaction, World
-from holdfast.records.build import read_records
+from holdfast.pipelines.watch.world import Forwarding, Mismatch, OpenTransaction, Spending, World
+from holdfast.records.build import Record, read_records
 
 CONFIGS_EVERY_MS: Final = 60_000
 FIRST_BYTES: Final = 64 << 10
+FIRST_RECORDS: Final = 200
+"""By so many of the first records it is told whose messages wait."""
 ALIVE: Final = frozenset({"starting", "running"})
 """What a part says of itself while it lives, and for ever if it was killed."""
 
@@ -31,10 +37,14 @@ def watched(pipeline: Pipeline) -> list[tuple[str, str]]:
     return [(pipeline.service_group, pipeline.ingest), *((each.group, each.topic) for each in adapters)]
 
 
-def last_told_ms(pipeline: Pipeline) -> int | None:
-    """When the part that has been silent longest told of itself; None where none runs on this machine, or is to run."""
-    states = [PartFiles(pipeline.checkpoint, part).read() for part in parts_of(pipeline)]
-    told = [state.updated_ms for state in states if state is not None and state.phase in ALIVE]
+def last_told(pipeline: Pipeline) -> tuple[int, str] | None:
+    """When the part that has been silent longest told of itself, and which; None where none runs here, or is to run."""
+    states = {part: PartFiles(pipeline.checkpoint, part).read() for part in parts_of(pipeline)}
+    told = [
+        (state.updated_ms, f"the {part}, process {state.pid},")
+        for part, state in states.items()
+        if state is not None and state.phase in ALIVE
+    ]
     return min(told, default=None)
 
 
@@ -54,7 +64,8 @@ class Observer:
             else None
         )
         tally = pipeline.tally if pipeline.mode is Mode.TRANSACTION else None
-        self._books = KeptBooks(cluster, pipeline) if tally is None else Books(cluster, tally.topic)
+        self._tallies = None if tally is None else Books(cluster, tally.topic)
+        self._kept = KeptBooks(cluster, pipeline)
 
     def look(self, now_ms: int) -> World:
         """What is there now; raises what the cluster refuses, or that it cannot be reached."""
@@ -64,15 +75,26 @@ class Observer:
             for group, topic in watched(self._pipeline)
             for each in self._forwardings(group, topic, now_ms)
         ]
-        mismatches, spendings = self._books.look(now_ms)
+        mismatches, spendings = self._look_at_books(now_ms)
+        told = last_told(self._pipeline)
         return World(
             now_ms=now_ms,
             forwardings=tuple(forwardings),
             canaries=canaries,
             mismatches=mismatches,
             spendings=spendings,
-            progressed_ms=last_told_ms(self._pipeline),
+            progressed_ms=told[0] if told is not None else None,
+            silent=told[1] if told is not None else "",
         )
+
+    def _look_at_books(self, now_ms: int) -> tuple[tuple[Mismatch, ...], tuple[Spending, ...]]:
+        """Tallies tell what a service has done; what stands in the topics, whoever wrote it, is in fingerprints."""
+        kept, spendings = self._kept.look(now_ms)
+        if self._tallies is None:
+            return kept, spendings
+        told, spendings = self._tallies.look(now_ms)
+        named = {(each.tenant, each.window_ms) for each in told}
+        return told + tuple(each for each in kept if (each.tenant, each.window_ms) not in named), spendings
 
     def _forwardings(self, group: str, topic: str, now_ms: int) -> Iterator[Forwarding]:
         partitions = self._cluster.topic(topic).partitions
@@ -87,7 +109,10 @@ class Observer:
         for number in partitions:
             place = TopicPartition(topic, number)
             committed = positions.get(place)
-            waits = committed is not None and committed < stable[number]
+            oldest_ms: int | None = None
+            tenants: tuple[str, ...] = ()
+            if committed is not None and committed < stable[number]:
+                oldest_ms, tenants = self._first_waiting(place, max(committed, first[number]), stable[number])
             yield Forwarding(
                 group=group,
                 topic=topic,
@@ -96,9 +121,8 @@ class Observer:
                 stable_end=stable[number],
                 log_end=last[number],
                 committed=committed,
-                oldest_ms=self._time_at(place, max(committed or 0, first[number]), stable[number])
-                if waits
-                else None,
+                oldest_ms=oldest_ms,
+                tenants=tenants,
                 retention_ms=self._retention_ms(topic, now_ms),
                 transaction=transactions.get(place),
             )
@@ -123,18 +147,30 @@ class Observer:
         self._first_seen = {key: since_ms for key, since_ms in self._first_seen.items() if key[1] in found}
         return found
 
-    def _time_at(self, place: TopicPartition, start: int, end: int) -> int | None:
-        """The time of the first record from an offset on."""
+    def _first_waiting(
+        self, place: TopicPartition, start: int, end: int
+    ) -> tuple[int | None, tuple[str, ...]]:
+        """The time of the first record from an offset on, and whose messages the first are."""
         wanted = OffsetRange(topic=place.topic, partition=place.partition, start=start, end=end)
-        for chunk in read_range(
+        records = list(islice(self._read(wanted), FIRST_RECORDS))
+        own = self._pipeline.identity
+        identity = own if place.topic == self._pipeline.ingest else carried(own)
+        tenants = {identify(record, identity).tenant for record in records}
+        return (
+            records[0].timestamp_ms if records else None,
+            tuple(sorted(each for each in tenants if each is not None)),
+        )
+
+    def _read(self, wanted: OffsetRange) -> Iterator[Record]:
+        """A first piece of it; whoever asks for the beginning need not read on."""
+        chunks = read_range(
             self._cluster, wanted, isolation=Isolation.READ_COMMITTED, fetch_bytes=FIRST_BYTES
-        ):
-            for batch in chunk.batches:
+        )
+        for chunk in islice(chunks, 1):
+            for batch in without_aborted(chunk.batches, chunk.aborted):
                 for record in () if batch.is_control else read_records(batch):
-                    if record.offset is not None and record.offset >= start:
-                        return record.timestamp_ms
-            return None
-        return None
+                    if record.offset is not None and wanted.start <= record.offset < wanted.end:
+                        yield record
 
     def _retention_ms(self, topic: str, now_ms: int) -> int | None:
         asked_ms, found = self._retention.get(topic, (None, None))

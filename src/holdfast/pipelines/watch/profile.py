@@ -7,7 +7,7 @@ group may stand still for two triggers, and its oldest message be as old. Alarms
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.pipelines.config import Alarms, Budget, Trigger
+from holdfast.pipelines.config import Alarms, Budget, Mode, Pipeline, Trigger
 
 HEALTHY_TRIGGERS: Final = 2
 ALARMING_TRIGGERS: Final = 3
@@ -56,3 +56,9 @@ def derive(trigger: Trigger, alarms: Alarms, budget: Budget) -> Profile:
         in_doubt_ms=max(alarms.stall_ms, healthy),
         budget=budget.failed,
     )
+
+
+def passing_ms(pipeline: Pipeline) -> int:
+    """How long a message may be on its way from ingest to audit: through a service, and an adapter if there is one."""
+    steps = 2 if pipeline.mode is Mode.ADAPTER else 1
+    return steps * HEALTHY_TRIGGERS * pipeline.trigger.interval_ms

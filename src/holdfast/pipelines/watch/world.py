@@ -28,6 +28,8 @@ class Forwarding:
     """None for a group that has no position there, or is gone."""
     oldest_ms: int | None = None
     """The time of the first record that is not forwarded."""
+    tenants: tuple[str, ...] = ()
+    """Whose messages the first are that are not forwarded."""
     retention_ms: int | None = None
     """None where nothing expires."""
     transaction: OpenTransaction | None = None
@@ -81,5 +83,7 @@ class World:
     canaries: tuple[Canary, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
     spendings: tuple[Spending, ...] = ()
+    silent: str = ""
+    """Whoever has told of itself longest ago."""
     progressed_ms: int | None = None
     """When every part of the pipeline had last told of itself; None if that cannot be seen."""

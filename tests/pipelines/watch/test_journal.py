@@ -1,0 +1,66 @@
+"""What a watcher says, and when: each alarm when it begins and when it ends, in lines that people can read."""
+
+from dataclasses import replace
+
+from holdfast.pipelines.config import Alarms, Budget, Trigger
+from holdfast.pipelines.watch.journal import Journal
+from holdfast.pipelines.watch.profile import derive
+from holdfast.pipelines.watch.world import Forwarding, Spending, World
+
+START_MS = 1_794_614_400_000
+STUCK = Forwarding(
+    group="a-audit",
+    topic="q",
+    partition=3,
+    log_start=0,
+    stable_end=4_000,
+    log_end=4_000,
+    committed=1_000,
+    tenants=("acme", "birch"),
+)
+SPENDINGS = (
+    Spending(tenant="acme", expected=144_000, failed=440, share_of_waiting=0.0),
+    Spending(tenant="birch", expected=144_000, failed=0, share_of_waiting=0.0),
+    Spending(tenant="cedar", expected=144_000, failed=1_440, share_of_waiting=0.0),
+)
+
+
+def journal() -> Journal:
+    profile = derive(Trigger(interval_ms=10_000), Alarms(), Budget())
+    return Journal("payments", profile, interval_ms=5_000)
+
+
+def look(made: Journal, seconds: int, *forwardings: Forwarding) -> list[str]:
+    world = World(now_ms=START_MS + seconds * 1_000, forwardings=forwardings, spendings=SPENDINGS)
+    made.note(world)
+    return list(made.news())
+
+
+def test_an_alarm_says_who_where_how_much_how_long_and_what_to_run_once() -> None:
+    """Minutes are those of the tenant that is hit hardest, not of one whose messages do not wait."""
+    made = journal()
+    assert look(made, 0, STUCK) == []
+    assert look(made, 60, STUCK) == [
+        "PAGE  stalled: a-audit has not moved in q-3 for 60 s "
+        "(at offset 1,000; 3,000 messages wait; tenants acme, birch; 10 min of budget left)",
+        "  holdfast group describe a-audit",
+    ]
+    assert look(made, 65, STUCK) == []
+    assert look(made, 70, replace(STUCK, committed=4_000)) == [
+        "over  stalled: a-audit has not moved in q-3 for 65 s"
+    ]
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_alarm_soon_and_what_was_wrong_stays_wrong_until_then() -> (
+    None
+):
+    made = journal()
+    look(made, 0, STUCK)
+    look(made, 60, STUCK)
+    made.fail(START_MS + 65_000, "nobody answers")
+    assert list(made.news()) == []
+    made.fail(START_MS + 95_000, "nobody answers")
+    assert list(made.news())[:2] == [
+        "PAGE  blind: nothing can be seen of payments: nobody answers",
+        "  holdfast status",
+    ]
