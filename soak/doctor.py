@@ -1,4 +1,4 @@
-"""The doctor beside a healthy Apache Kafka cluster that is never at rest: part of `make soak`.
+"""Doctor and guard beside a healthy Apache Kafka cluster that is never at rest: part of `make soak`.
 
 `python -m soak.doctor --seconds 600` restarts brokers, moves leaders and writes transactions all the time; `--seed` has
 the same written again.
@@ -25,7 +25,7 @@ PROPERTIES = {"log.cleaner.backoff.ms": "200", "auto.leader.rebalance.enable": "
 )
 @click.option("--seed", type=int, help="Of what is written and who restarts.")
 def main(seconds: int, version: str, seed: int | None) -> None:
-    """Exit code 1 if the doctor confirms a difference, or cannot look at who is there."""
+    """Exit code 1 if the doctor confirms a difference or cannot look at who is there, or if a pause does not end."""
     seed = secrets.randbelow(SEED_MAX) if seed is None else seed
     click.echo(f"python -m soak.doctor --kafka {version} --seconds {seconds} --seed {seed}")
     with (
@@ -40,7 +40,7 @@ def main(seconds: int, version: str, seed: int | None) -> None:
             java_options=STARTS_FAST,
         ) as brokers,
     ):
-        healthy = Healthy(brokers, seed)
+        healthy = Healthy(brokers, Path(directory), seed)
         try:
             healthy.live(seconds)
         except AssertionError as failure:
@@ -49,7 +49,7 @@ def main(seconds: int, version: str, seed: int | None) -> None:
         finally:
             click.echo(
                 f"{healthy.looks} looks at all replicas, {healthy.restarts} restarts, {healthy.moves} leader moves,"
-                f" {healthy.transactions} transactions"
+                f" {healthy.transactions} transactions, {healthy.pauses} pauses"
             )
 
 

@@ -19,6 +19,7 @@
     ├── CommitRefused                  the control plane no longer agrees with what a commit was planned on
     ├── ReadingRefused                 a log cannot be read from the stores as it lies now
     │   ├── NotComparable              replicas cannot be examined; exit code 3
+    │   ├── DayUnreadable              a tenant's day cannot be looked at; exit code 4, as of one that is BLIND
     │   └── ReadingOver                the files that a reader had been promised are gone
     ├── DataDirectoryRefused           in use by another process, or of a newer format
     ├── OutcomeMissing                 a transaction's outcome is gone while its data is still there: a loud stop
@@ -201,6 +202,12 @@ class NotComparable(ReadingRefused):
     """Whether replicas are equal cannot be said, because they cannot be read; apart from what would have been said."""
 
     exit_code = 3
+
+
+class DayUnreadable(ReadingRefused):
+    """Whether a tenant's day is complete cannot be said; apart from a day that is open, which somebody has seen."""
+
+    exit_code = 4
 
 
 class ReadingOver(ReadingRefused):

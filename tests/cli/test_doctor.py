@@ -11,8 +11,6 @@ from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.records.record import Record
 from tests.cli.commands import Command
-from tests.client.fake_broker import FakeBroker
-from tests.client.sasl_server import OFFERED, SaslServer
 from tests.process import HoldfastProcess
 
 
@@ -77,19 +75,3 @@ def test_watching(tmp_path: Path) -> None:
             rest, _ = watching.communicate(timeout=60)
         assert (watching.returncode, rest) == (3, b"")
         assert "Not everything could be examined" in page.read_text()
-
-
-def test_client_options(tmp_path: Path) -> None:
-    """What does not fit is told in one line with exit code 2, of files too; a password that is wrong with 3."""
-    file = tmp_path / "client.properties"
-    file.write_text("security.protocol=sasl_plaintext\nsasl.mechanism=PLAIN\nsasl.username=u\n")
-    nobody = Command("127.0.0.1:1")
-    given = ("--client-config", str(file))
-    for verb in (("doctor",), ("doctor", "repair", "t:0:1")):
-        assert "unknown client option 'a'" in nobody.refused(*verb, "-X", "a=b", code=2)
-        assert nobody.refused(*verb, *given, code=2) == "sasl.mechanism=PLAIN needs sasl.password"
-        assert "cannot connect" in nobody.refused(*verb, *given, "-X", "sasl.password=p", code=3)
-        server = SaslServer("u", "secret")
-        with FakeBroker(server.handlers, offered=OFFERED) as broker:
-            said = Command(f"127.0.0.1:{broker.port}").refused(*verb, *given, "-X", "sasl.password=p", code=3)
-        assert "does not take user 'u' and the password for it" in said

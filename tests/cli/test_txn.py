@@ -162,6 +162,33 @@ def test_abort_by_partition(
     assert said == f"producer {producer_id} has no open transaction in {topic}:1"
 
 
+def test_the_doctor_aborts_what_hangs(
+    command: Command, cluster: Cluster, topic: str, opened: TransactionalProducer
+) -> None:
+    """`doctor repair` of a finding that names a producer: it tells what it will do, asks, and aborts the same."""
+    finding = f"{topic}:1:producer={opened.identity.producer_id}"
+    steps = [
+        f"abort the transaction of {topic} in {topic}:0, {topic}:1, and fence its producer",
+        f"wait until nothing of it is open in {topic}:1",
+    ]
+    assert command.ok("doctor", "repair", finding, "--dry-run").text.splitlines() == steps
+    refused = command.run("doctor", "repair", finding, stdin=b"n\n")
+    assert (refused.code, refused.err.splitlines()[:2]) == (130, steps)
+    assert stable(cluster, topic) == {0: 0, 1: 0}
+    (report,) = command.ok("doctor", "repair", finding, "--yes", "--json").json
+    assert (report["producer_id"], report["done"]) == (opened.identity.producer_id, True)
+    assert (report["steps"], report["findings_left"]) == (steps, [])
+    assert stable(cluster, topic) == {0: 2, 1: 2}
+    with pytest.raises(ProducerFenced):
+        opened.commit()
+    said = command.refused("doctor", "repair", finding, "--yes")
+    assert said.startswith(
+        f"the leader of {topic}:1 has nothing of producer {opened.identity.producer_id} open"
+    )
+    said = command.refused("doctor", "repair", f"{topic}:1:producer=", code=2)
+    assert "names nothing to repair" in said
+
+
 def test_abort_before_the_first_record(command: Command, cluster: Cluster, topic: str) -> None:
     """A transaction that holds a group's offsets only is aborted as well."""
     producer = begun(cluster, topic)

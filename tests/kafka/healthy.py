@@ -1,25 +1,30 @@
-"""A healthy cluster that is never at rest, and the doctor beside it: whatever it confirms here is a false alarm.
+"""A healthy cluster that is never at rest, with a doctor and a guard beside it.
 
-Nothing may be dropped that a broker which restarts has not heard of: `delete.retention.ms` is a day.
+Whatever the doctor confirms here is a false alarm, and every pause of the guard has to end when all are back. Nothing
+may be dropped that a broker which restarts has not heard of: `delete.retention.ms` is a day.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.client.leaders import move_leader
 from holdfast.client.producer import Producer
-from holdfast.client.topics import create_topic
+from holdfast.client.topics import create_topic, describe_configs
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import TV1, Generation, generation_of
 from holdfast.doctor.cluster import choose_topics, examine_topics
 from holdfast.doctor.examine import Examination
 from holdfast.doctor.live import Meter
 from holdfast.errors import HoldfastError
+from holdfast.guard.lever import MAX_LAG, MIN_LAG
+from holdfast.lab.engines.kafka_guard import LabGuard
 from holdfast.lab.kafka_broker import KafkaCluster
 from holdfast.records.record import Record
 
@@ -41,31 +46,67 @@ class Healthy:
     """One topic on three brokers; `seed` decides what is written, who leads and who restarts."""
 
     brokers: KafkaCluster
+    directory: Path
+    """The guard's."""
     seed: int
     looks: int = 0
     """Those that compared all three replicas."""
     restarts: int = 0
     moves: int = 0
     transactions: int = 0
+    _guard: LabGuard = field(init=False)
     _rng: Random = field(init=False)
 
     def __post_init__(self) -> None:
         self._rng = Random(self.seed)
+        self._guard = LabGuard(self.directory, self.brokers.bootstrap, topic=PLACE.topic)
+
+    @property
+    def pauses(self) -> int:
+        """How often the guard has paused the topic on all brokers that ran."""
+        return self._guard.log.count(f"{PLACE.topic} is paused: ")
 
     def live(self, seconds: float, *, looks_min: int = 10, restarts_min: int = 1) -> None:
         """Leaders move and brokers restart, one at a time, while records are written and replicas compared."""
         with Cluster(self.brokers.bootstrap, timeout=20.0, patience_s=60.0) as cluster:
             create_topic(cluster, PLACE.topic, assignments={0: [1, 2, 3]}, configs=CONFIGS)
             writer = Writer(cluster, self._rng)
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline or self.looks < looks_min or self.restarts < restarts_min:
-                self._restart(self._rng.choice((1, 2, 3)), cluster, writer)
-                for _ in range(ROUNDS_BETWEEN):
-                    self._go_on(writer)
-                self._patiently(partial(move_leader, cluster, PLACE, self._rng.choice((1, 2, 3))))
-                self.moves += 1
-                self._go_on(writer)
+            with self._guarded(cluster):
+                self._live(cluster, writer, seconds, looks_min=looks_min, restarts_min=restarts_min)
             self.transactions = writer.transactions
+
+    @contextmanager
+    def _guarded(self, cluster: Cluster) -> Iterator[None]:
+        """Beside a guard from entry to exit, which in the end has put back all that it changed."""
+        try:
+            self._guard.start()
+            yield
+            self._patiently(lambda: _check_untouched(cluster))
+            assert self._guard.stop() == 0, self._guard.log
+            assert "Traceback" not in self._guard.log, self._guard.log
+        finally:
+            self._guard.kill()
+
+    def _live(
+        self, cluster: Cluster, writer: "Writer", seconds: float, *, looks_min: int, restarts_min: int
+    ) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline or self.looks < looks_min or self.restarts < restarts_min:
+            self._restart(self._rng.choice((1, 2, 3)), cluster, writer)
+            for _ in range(ROUNDS_BETWEEN):
+                self._go_on(writer)
+            self._patiently(partial(move_leader, cluster, PLACE, self._rng.choice((1, 2, 3))))
+            self.moves += 1
+            self._go_on(writer)
+            self._await_no_pause(writer)
+
+    def _await_no_pause(self, writer: "Writer") -> None:
+        """All are back: no pause may stay, whatever else goes on."""
+        deadline = time.monotonic() + CATCH_UP_SECONDS_MAX
+        while (hold := self._guard.hold) is not None:
+            assert not [taint for taint in hold.taints if "differs" in (taint.verdict or "")], hold
+            assert time.monotonic() < deadline, f"still {hold} (seed {self.seed})"
+            self._go_on(writer)
 
     def _restart(self, node: int, cluster: Cluster, writer: "Writer") -> None:
         self._go_on(writer)
@@ -112,6 +153,11 @@ class Healthy:
             except HoldfastError as failure:
                 if not failure.retriable or time.monotonic() > deadline:
                     raise
+
+
+def _check_untouched(cluster: Cluster) -> None:
+    own = {entry.name for entry in describe_configs(cluster, PLACE.topic) if entry.source.name == "TOPIC"}
+    assert not own & {MIN_LAG, MAX_LAG}, "the guard has left something behind"
 
 
 class Writer:

@@ -1,6 +1,7 @@
 """Scenarios on real brokers, and the doctor beside them: quiet on a healthy cluster, right before leadership moves."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,13 +20,14 @@ SEED = 11
 pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX)
 
 
-def test_a_healthy_cluster_is_clean(pytestconfig: pytest.Config) -> None:
-    """Deletes, transactions, moving leaders and restarts under cleaners that never rest: many looks, no finding."""
+def test_a_healthy_cluster_is_clean(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    """Deletes, transactions, leaders that move, restarts: many looks and no finding, and no pause of a guard stays."""
     options = KafkaOptions(version=pytestconfig.getoption("kafka"))
     with open_engine(library.load("tombstone"), options) as opened:
-        healthy = Healthy(opened.brokers, SEED)
+        healthy = Healthy(opened.brokers, tmp_path, SEED)
         healthy.live(HEALTHY_SECONDS)
     assert healthy.transactions > 0
+    assert healthy.pauses > 0
 
 
 @pytest.fixture(scope="module", params=["tombstone", "stuck"])
@@ -54,6 +56,25 @@ def test_the_harm_is_there_and_named_before_leadership_moves(engine: tuple[str, 
     told = story.as_json()
     assert (told["engine"], told["diverged"], told["variant"]) == ("kafka", True, name)
     assert {each["replica"] for each in told["evidence"]} == {3}
+
+
+def test_a_stuck_leader_is_released(engine: tuple[str, KafkaEngine]) -> None:
+    """While the stuck replica leads, an abort of what hangs there lets its readers go on."""
+    name, opened = engine
+    if name != "stuck":
+        pytest.skip("nothing hangs")
+    command = Command(opened.bootstrap)
+    answer = command.run("doctor", "--topic", "lab", "--json")
+    (finding,) = answer.json["findings"]
+    replica = opened.replicas[3]
+    replica.touch()
+    assert (opened.leader_id, replica.last_stable_offset) == (3, 0)
+    repair = ("doctor", "repair", f"lab:0:producer={finding['producer_id']}")
+    assert f"holdfast {' '.join(repair)}" in finding["advice"]
+    answer = command.run(*repair, "--yes", "--json")
+    assert (answer.code, answer.json[0]["findings_left"]) == (0, [])
+    replica.touch()
+    assert replica.last_stable_offset == replica.high_watermark
 
 
 def test_a_rebuilt_replica_is_clean(engine: tuple[str, KafkaEngine]) -> None:

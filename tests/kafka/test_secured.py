@@ -169,6 +169,18 @@ def test_a_viewer_sees_all_replicas(secured: Secured, mechanism: str) -> None:
     assert [each["replicas"] for each in answer.json["examined"]] == [[1, 2], [1, 2]]
 
 
+def test_other_commands_come_in_by_the_same_options(secured: Secured) -> None:
+    """Topics are listed and read; what the user may not do is refused in one line."""
+    options = secured.options(VIEWER)
+    assert "table" in [each["name"] for each in secured.command.ok("topic", "list", "--json", *options).json]
+    records = secured.command.ok("consume", "table", "--json", *options).lines
+    assert {each["key"] for each in records} == {"k", "t"}
+    for verb in (("group", "list"), ("txn", "list")):
+        assert secured.command.ok(*verb, *options).text == ""
+    told = secured.command.refused("produce", "table", "--key", "k", "--value", "v", *options)
+    assert "AUTHORIZATION" in told
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

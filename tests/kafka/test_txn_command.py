@@ -82,15 +82,17 @@ def unguarded(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
         yield cluster
 
 
-def test_nobody_coordinates_it(unguarded: Cluster) -> None:
-    """A late batch of a transaction that has ended holds readers back for ever: it is found and ended."""
-    create_topic(unguarded, "t", partitions=2)
-    producer = TransactionalProducer(unguarded, "id", generation=TV1)
+@pytest.mark.parametrize("verb", ["txn abort", "doctor repair"])
+def test_nobody_coordinates_it(unguarded: Cluster, verb: str) -> None:
+    """A late batch of a transaction that has ended holds readers back for ever: it is found and ended, either way."""
+    topic = verb.replace(" ", "-")
+    create_topic(unguarded, topic, partitions=2)
+    producer = TransactionalProducer(unguarded, topic, generation=TV1)
     producer.init()
     producer.begin()
-    producer.send("t", 0, [Record(value=b"kept")])
+    producer.send(topic, 0, [Record(value=b"kept")])
     producer.commit()
-    wait_until_stable(unguarded, "t")
+    wait_until_stable(unguarded, topic)
     late = build_batch(
         [Record(value=b"late", timestamp_ms=time.time_ns() // 1_000_000)],
         producer_id=producer.identity.producer_id,
@@ -98,10 +100,10 @@ def test_nobody_coordinates_it(unguarded: Cluster) -> None:
         base_sequence=0,
         transactional=True,
     )
-    request = produce("id", {TopicPartition("t", 1): late})
+    request = produce(topic, {TopicPartition(topic, 1): late})
     (verdict,) = verdicts(unguarded.any_broker().send(request, versions=TV1.produce))
     assert verdict.code == 0
-    assert stable(unguarded, "t") == {0: 2, 1: 0}
+    assert stable(unguarded, topic) == {0: 2, 1: 0}
     command = Command(unguarded.bootstrap)
     assert command.run("txn", "hanging").code == 0, "not yet, by the longest timeout there is"
     answer = command.run("txn", "hanging", "--longer-than", "0ms", "--json")
@@ -112,9 +114,15 @@ def test_nobody_coordinates_it(unguarded: Cluster) -> None:
         "producer_epoch": producer.identity.producer_epoch,
         "age_ms": found["age_ms"],
         "timeout_ms": None,
-        "partitions": [{"topic": "t", "partition": 1, "start": 0, "held": 1}],
+        "partitions": [{"topic": topic, "partition": 1, "start": 0, "held": 1}],
     }
-    place = ["t:1", "--producer", str(producer.identity.producer_id)]
-    assert command.ok("txn", "abort", *place, "-y").text.endswith("is aborted, in 1 partition\n")
-    wait_until_stable(unguarded, "t")
+    producer_id = str(producer.identity.producer_id)
+    if verb == "txn abort":
+        shown = command.ok("txn", "abort", f"{topic}:1", "--producer", producer_id, "-y").text
+        assert shown.endswith("is aborted, in 1 partition\n")
+    else:
+        finding = f"{topic}:1:producer={producer_id}"
+        (report,) = command.ok("doctor", "repair", finding, "-y", "--json").json
+        assert "which no coordinator tells of" in report["steps"][0]
+    wait_until_stable(unguarded, topic)
     assert command.run("txn", "hanging", "--longer-than", "0ms").code == 0

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.endpoint import (
-    bootstrap_option,
+    Endpoint,
     complete_group,
     complete_topic,
     connect,
+    endpoint_options,
     require_partitions,
     require_topic,
 )
@@ -70,7 +71,7 @@ Writer = Callable[[int, "Record"], bytes]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.option("--base64", "as_base64", is_flag=True, help="Keys and values in the JSON as base64.")
 @click.option("--raw", is_flag=True, help="Print the values alone, byte for byte, a newline after each.")
-@bootstrap_option
+@endpoint_options
 def consume(
     topic: str,
     start: Position,
@@ -82,7 +83,7 @@ def consume(
     as_json: bool,
     as_base64: bool,
     raw: bool,
-    bootstrap: str,
+    endpoint: Endpoint,
 ) -> None:
     """Print the records of TOPIC up to its present end, or go on with --follow or --count.
 
@@ -97,7 +98,7 @@ def consume(
     stops_at_end = until_end if until_end is not None else count is None
     writer = _writer(topic, as_json=as_json, as_base64=as_base64, raw=raw)
     # ^C is the way to end --follow, and a good end at any time: what was printed is committed.
-    with suppress(KeyboardInterrupt), connect(bootstrap) as cluster, ExitStack() as stack:
+    with suppress(KeyboardInterrupt), connect(endpoint) as cluster, ExitStack() as stack:
         found = require_topic(cluster, topic)
         chosen = require_partitions(found, partitions)
         reading = _reading(

@@ -11,14 +11,13 @@ from holdfast.cli import present
 from holdfast.cli.doctor_repair import repair
 from holdfast.cli.doctor_view import Teller, progress, watch
 from holdfast.cli.duration import DurationType
-from holdfast.cli.endpoint import bootstrap_option, client_options, connect, patterns_option
+from holdfast.cli.endpoint import Endpoint, connect, endpoint_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.cli.spark_option import master_option
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.client.groups import TopicPartition
-    from holdfast.client.security import Security
     from holdfast.doctor.ranges import PrintAll
     from holdfast.doctor.report import Report
 
@@ -61,8 +60,7 @@ html_option = click.option(
 )
 @master_option()
 @html_option
-@bootstrap_option
-@client_options
+@endpoint_options
 @json_option
 @click.pass_context
 def doctor(
@@ -74,9 +72,8 @@ def doctor(
     spark: bool,
     master: str,
     html: Path | None,
-    bootstrap: str,
+    endpoint: Endpoint,
     as_json: bool,
-    security: "Security",
 ) -> None:
     """Read every replica of every compacted topic by itself, and compare what consumers would be given.
 
@@ -92,12 +89,12 @@ def doctor(
 
     limit = None if megabytes_per_second is None else int(megabytes_per_second * 1_000_000) or 1
     left_out: set[str] = set()
-    about = f"the cluster at {bootstrap}"
+    about = f"the cluster at {endpoint}"
     teller = Teller(about, as_json=as_json, html=html, is_watching=watch_seconds is not None)
-    with _printers(master if spark else None, bootstrap, security, limit) as printer_of:
+    with _printers(master if spark else None, endpoint, limit) as printer_of:
 
         def look() -> Report:
-            with connect(bootstrap, security=security) as cluster:
+            with connect(endpoint) as cluster:
                 chosen = choose_topics(cluster, patterns)
                 left_out.update(chosen.not_compacted)
                 with progress(count_offsets(cluster, chosen), is_shown=not spark) as advance:
@@ -122,7 +119,7 @@ def doctor(
 
 @contextmanager
 def _printers(
-    master: str | None, bootstrap: str, security: "Security", limit: int | None
+    master: str | None, endpoint: Endpoint, limit: int | None
 ) -> "Iterator[Callable[[TopicPartition], PrintAll] | None]":
     """Who takes fingerprints on Spark, if that is wanted, for as long as its session lives."""
     if master is None:
@@ -131,7 +128,7 @@ def _printers(
     from holdfast.cli.spark_work import spark_work
     from holdfast.doctor.on_spark import Reach, SparkPrinter
 
-    reach = Reach(bootstrap=bootstrap, security=security, bytes_per_second_max=limit)
+    reach = Reach(bootstrap=endpoint.bootstrap, security=endpoint.security, bytes_per_second_max=limit)
     with spark_work("holdfast doctor", master) as work, work.doing("comparing ranges"):
         yield lambda place: SparkPrinter(work.session, reach, place)
 

@@ -1,7 +1,8 @@
 """Which cluster a command talks to, and what it says when that has no such topic or transactional id."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -42,9 +43,21 @@ bootstrap_option = click.option(
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def client_options(command: Command) -> Command:
-    """`-X NAME=VALUE` and `--client-config FILE`; the command is given what they come to as `security`."""
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A cluster, and how it is to be spoken to."""
 
+    bootstrap: str
+    security: "Security"
+
+    def __str__(self) -> str:
+        return self.bootstrap
+
+
+def endpoint_options(command: Command) -> Command:
+    """`--bootstrap`, `-X NAME=VALUE` and `--client-config FILE`; what they come to is the command's `endpoint`."""
+
+    @bootstrap_option
     @click.option(
         "-X",
         "properties",
@@ -55,37 +68,58 @@ def client_options(command: Command) -> Command:
     @click.option(
         "--client-config",
         type=click.Path(path_type=Path),
+        envvar="HOLDFAST_CLIENT_CONFIG",
+        show_envvar=True,
         metavar="FILE",
         help="Client options from a file, one NAME=VALUE a line; -X goes before.",
     )
     @wraps(command)
-    def with_security(
-        *arguments: Any, properties: tuple[str, ...], client_config: Path | None, **options: Any
+    def with_endpoint(
+        *arguments: Any,
+        bootstrap: str,
+        properties: tuple[str, ...],
+        client_config: Path | None,
+        **options: Any,
     ) -> Any:
-        from holdfast.client.security import parse_security, read_properties, split_property
+        if click.get_current_context().invoked_subcommand is not None:
+            # The command below has options of its own; the environment's file is its affair, too.
+            properties, client_config = (), None
+        endpoint = Endpoint(bootstrap, _security(properties, client_config))
+        return command(*arguments, endpoint=endpoint, **options)
 
-        given = {} if client_config is None else read_properties(client_config)
-        given |= dict(split_property(each, "-X: ") for each in properties)
-        return command(*arguments, security=parse_security(given), **options)
+    return cast(Command, with_endpoint)
 
-    return cast(Command, with_security)
+
+def _security(properties: Sequence[str], file: Path | None) -> "Security":
+    from holdfast.client.security import parse_security, read_properties, split_property
+
+    given = {} if file is None else read_properties(file)
+    return parse_security(given | dict(split_property(each, "-X: ") for each in properties))
 
 
 @contextmanager
-def connect(
-    bootstrap: str, *, seconds_max: float = ANSWER_SECONDS_MAX, security: "Security | None" = None
-) -> Iterator["Cluster"]:
-    """A client of the cluster; the first request connects."""
+def connect(endpoint: Endpoint | str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator["Cluster"]:
+    """A client of the cluster, without security where nothing but addresses is named; the first request connects."""
     from holdfast.client.cluster import Cluster
     from holdfast.client.connection import PLAINTEXT
 
     with Cluster(
-        bootstrap,
+        str(endpoint),
         client_id="holdfast-cli",
         timeout=seconds_max,
         patience_s=seconds_max,
-        security=security or PLAINTEXT,
+        security=PLAINTEXT if isinstance(endpoint, str) else endpoint.security,
     ) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _completing(ctx: click.Context) -> Iterator["Cluster"]:
+    """The cluster that the command would ask, for the shell: it answers at once, or there is nothing to be offered."""
+    given = ctx.params
+    bootstrap = given.get("bootstrap") or BOOTSTRAP_DEFAULT
+    endpoint = Endpoint(bootstrap, _security(given.get("properties") or (), given.get("client_config")))
+    with connect(endpoint, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
         yield cluster
 
 
@@ -132,8 +166,7 @@ def require_transactional_id(cluster: "Cluster", name: str) -> "TransactionDescr
 
 def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Topic names for the shell; none if the cluster does not answer at once."""
-    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
-    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+    with suppress(HoldfastError), _completing(ctx) as cluster:
         return [name for name in sorted(cluster.metadata().topics) if name.startswith(incomplete)]
     return []
 
@@ -153,8 +186,7 @@ def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """Group names for the shell, likewise."""
     from holdfast.client.groups import list_groups
 
-    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
-    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+    with suppress(HoldfastError), _completing(ctx) as cluster:
         return [group.name for group in list_groups(cluster) if group.name.startswith(incomplete)]
     return []
 
@@ -163,8 +195,8 @@ def complete_config(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Configs that the named topic knows, likewise."""
     from holdfast.client.topics import describe_configs
 
-    bootstrap, name = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT, ctx.params.get("name")
-    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+    name = ctx.params.get("name")
+    with suppress(HoldfastError), _completing(ctx) as cluster:
         if name:
             names = sorted(entry.name for entry in describe_configs(cluster, name))
             return [found for found in names if found.startswith(incomplete)]
@@ -175,7 +207,6 @@ def complete_transactional_id(ctx: click.Context, param: click.Parameter, incomp
     """Transactional ids for the shell, likewise."""
     from holdfast.client.transactional_ids import list_transactional_ids
 
-    bootstrap = ctx.params.get("bootstrap") or BOOTSTRAP_DEFAULT
-    with suppress(HoldfastError), connect(bootstrap, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
+    with suppress(HoldfastError), _completing(ctx) as cluster:
         return [each.name for each in list_transactional_ids(cluster) if each.name.startswith(incomplete)]
     return []

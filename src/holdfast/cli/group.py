@@ -8,10 +8,11 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    bootstrap_option,
+    Endpoint,
     complete_group,
     complete_topic,
     connect,
+    endpoint_options,
     require_partitions,
     require_topic,
 )
@@ -34,13 +35,13 @@ def group() -> None:
 
 
 @group.command("list")
-@bootstrap_option
+@endpoint_options
 @json_option
-def list_(bootstrap: str, as_json: bool) -> None:
+def list_(endpoint: Endpoint, as_json: bool) -> None:
     """List the groups by name."""
     from holdfast.client.groups import list_groups
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         groups = list_groups(cluster)
     if as_json:
         present.print_json(
@@ -50,18 +51,18 @@ def list_(bootstrap: str, as_json: bool) -> None:
         rows = [(each.name, each.state, each.type or "classic") for each in groups]
         present.print_table(("GROUP", "STATE", "TYPE"), rows)
     else:
-        click.echo(f"no groups at {bootstrap}", err=True)
+        click.echo(f"no groups at {endpoint}", err=True)
 
 
 @group.command()
 @group_argument
-@bootstrap_option
+@endpoint_options
 @json_option
-def describe(name: str, bootstrap: str, as_json: bool) -> None:
+def describe(name: str, endpoint: Endpoint, as_json: bool) -> None:
     """Show the members of GROUP and how far they are behind, partition by partition."""
     from holdfast.client.groups import fetch_group_offsets
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = _require_group(cluster, name)
         committed = fetch_group_offsets(cluster, name)
         owners = {place: member for member in found.members for place in member.partitions}
@@ -134,7 +135,7 @@ def _print_group(found: "Group", partitions: list[dict[str, object]], lag: int) 
     help="Only this topic, or these partitions of it; repeatable. All that the group has read if not given.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@bootstrap_option
+@endpoint_options
 @json_option
 def reset(
     name: str,
@@ -144,7 +145,7 @@ def reset(
     to_time: int | None,
     topics: tuple[str, ...],
     dry_run: bool,
-    bootstrap: str,
+    endpoint: Endpoint,
     as_json: bool,
 ) -> None:
     """Set the offsets of GROUP, from which its members will read on. Refused while it has members."""
@@ -157,7 +158,7 @@ def reset(
     from holdfast.client.offsets import Isolation
 
     target = _target(to_earliest, to_latest, to_offset, to_time)
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         # With a topic named, the group may be new: its offsets are then made before it is.
         found = describe_group(cluster, name) if topics else _require_group(cluster, name)
         if found.is_active:

@@ -13,12 +13,11 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import bootstrap_option, client_options, patterns_option
+from holdfast.cli.endpoint import Endpoint, endpoint_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.errors import GuardRefused, HoldfastError, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.client.security import Security
     from holdfast.guard.run import Guard
     from holdfast.guard.state import Hold
 
@@ -42,8 +41,7 @@ state_option = click.option(
 
 @click.group(invoke_without_command=True)
 @patterns_option
-@bootstrap_option
-@client_options
+@endpoint_options
 @state_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change and write down nothing.")
 @click.option(
@@ -71,13 +69,12 @@ state_option = click.option(
 def guard(
     ctx: click.Context,
     patterns: tuple[str, ...],
-    bootstrap: str,
+    endpoint: Endpoint,
     path: Path,
     dry_run: bool,
     margin_ms: int,
     interval_ms: int,
     listen: str,
-    security: "Security",
 ) -> None:
     """Guard the compacted topics of a Kafka cluster, until ^C: no cleanup while a replica is out of sync.
 
@@ -92,7 +89,7 @@ def guard(
     if not interval_ms:
         raise UsageError("--interval takes some time: 500ms, 1s, …")
     try:
-        with _opened(bootstrap, security, patterns, path, dry_run, margin_ms) as opened:
+        with _opened(endpoint, patterns, path, dry_run, margin_ms) as opened:
             if opened is not None:
                 asyncio.run(_serve(opened, listen, interval_ms / 1000))
                 _take_leave(opened, path, dry_run)
@@ -161,8 +158,7 @@ def _print(hold: "Hold") -> None:
 
 @contextmanager
 def _opened(
-    bootstrap: str,
-    security: "Security",
+    endpoint: Endpoint,
     patterns: tuple[str, ...],
     path: Path,
     dry_run: bool,
@@ -179,7 +175,11 @@ def _opened(
 
     seconds = ANSWER_SECONDS_MAX
     with Cluster(
-        bootstrap, client_id="holdfast-guard", timeout=seconds, patience_s=seconds, security=security
+        endpoint.bootstrap,
+        client_id="holdfast-guard",
+        timeout=seconds,
+        patience_s=seconds,
+        security=endpoint.security,
     ) as cluster:
         if is_holdfast(cluster):
             click.echo("this is Holdfast: no guard is needed, it drops nothing that a replica has not seen")
@@ -200,7 +200,9 @@ def _opened(
             yield Guard(
                 state,
                 world=world,
-                doctor=BackgroundDoctor(bootstrap, security, answer_seconds_max=10 * seconds),
+                doctor=BackgroundDoctor(
+                    endpoint.bootstrap, endpoint.security, answer_seconds_max=10 * seconds
+                ),
                 decider=Decider(Settings(margin_ms=margin_ms)),
                 write=(lambda state: None) if dry_run else file.write,
             )

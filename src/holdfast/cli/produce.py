@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import present
-from holdfast.cli.endpoint import bootstrap_option, complete_topic, connect, require_partitions, require_topic
+from holdfast.cli.endpoint import (
+    Endpoint,
+    complete_topic,
+    connect,
+    endpoint_options,
+    require_partitions,
+    require_topic,
+)
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ Given = Iterable[list["GivenRecord"]]
 )
 @click.option("--json", "as_json", is_flag=True, help="Read one JSON object a line; answer in JSON.")
 @click.option("--base64", "as_base64", is_flag=True, help="Keys and values in the JSON are base64.")
-@bootstrap_option
+@endpoint_options
 def produce(
     topic: str,
     values: tuple[str, ...],
@@ -54,7 +61,7 @@ def produce(
     compression: str,
     as_json: bool,
     as_base64: bool,
-    bootstrap: str,
+    endpoint: Endpoint,
 ) -> None:
     """Send records to TOPIC: each line of the input is a value.
 
@@ -81,7 +88,7 @@ def produce(
         read = form.from_json_line if as_json else form.from_line
         given = read_records(source or _standard_input(), read)
     wanted = () if partition is None else (partition,)
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = require_topic(cluster, topic)
         require_partitions(found, wanted)
         producer = Producer(cluster, topic, acks=ACKS[acks], codec=Codec[compression.upper()])

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import present
-from holdfast.cli.endpoint import bootstrap_option, complete_config, complete_topic, connect, require_topic
+from holdfast.cli.endpoint import (
+    Endpoint,
+    complete_config,
+    complete_topic,
+    connect,
+    endpoint_options,
+    require_topic,
+)
 from holdfast.cli.present import json_option
 from holdfast.cli.topic_export import export
 from holdfast.cli.topic_lead import lead
@@ -31,11 +38,11 @@ topic.add_command(replicas)
 
 @topic.command("list")
 @click.option("--internal", is_flag=True, help="Also the topics that brokers keep for themselves.")
-@bootstrap_option
+@endpoint_options
 @json_option
-def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
+def list_(internal: bool, endpoint: Endpoint, as_json: bool) -> None:
     """List the topics by name."""
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = cluster.metadata().topics.values()
     topics = sorted((each for each in found if internal or not each.is_internal), key=lambda each: each.name)
     if as_json:
@@ -44,7 +51,7 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
         rows = [(each.name, len(each.partitions), _replication(each)) for each in topics]
         present.print_table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
     else:
-        click.echo(f"no topics at {bootstrap}: `holdfast topic create NAME` makes one", err=True)
+        click.echo(f"no topics at {endpoint}: `holdfast topic create NAME` makes one", err=True)
 
 
 @topic.command()
@@ -59,7 +66,7 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
 @click.option("-r", "--replicas", type=click.IntRange(1), metavar="N", help="Copies of each; likewise.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that is there as it is, and call it good.")
-@bootstrap_option
+@endpoint_options
 @json_option
 def create(
     name: str,
@@ -67,14 +74,14 @@ def create(
     replicas: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
-    bootstrap: str,
+    endpoint: Endpoint,
     as_json: bool,
 ) -> None:
     """Create TOPIC and wait until it can be used."""
     from holdfast.client.topics import BROKERS_CHOICE, create_topic
 
     chosen = dict(map(_pair, configs))
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         is_there = if_not_exists and name in cluster.metadata([name]).topics
         if not is_there:
             create_topic(
@@ -94,13 +101,13 @@ def create(
 
 @topic.command()
 @topic_argument
-@bootstrap_option
+@endpoint_options
 @json_option
-def describe(name: str, bootstrap: str, as_json: bool) -> None:
+def describe(name: str, endpoint: Endpoint, as_json: bool) -> None:
     """Show TOPIC: where its partitions are, how far they reach, and its configs."""
     from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = require_topic(cluster, name)
         led = [number for number, each in found.partitions.items() if each.leader >= 0]
         starts = list_offsets(cluster, name, dict.fromkeys(led, EARLIEST))
@@ -135,19 +142,19 @@ def describe(name: str, bootstrap: str, as_json: bool) -> None:
 @topic.command()
 @click.argument("names", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topic)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@bootstrap_option
+@endpoint_options
 @json_option
 @click.pass_context
-def delete(ctx: click.Context, names: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) -> None:
+def delete(ctx: click.Context, names: tuple[str, ...], yes: bool, endpoint: Endpoint, as_json: bool) -> None:
     """Delete every TOPIC with all its records, after asking."""
     from holdfast.client.topics import delete_topics
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         for name in names:
             require_topic(cluster, name)
         if not yes:
             what = present.printable(", ".join(names))
-            click.confirm(f"Delete {what} at {bootstrap}, with all records?", abort=True, err=True)
+            click.confirm(f"Delete {what} at {endpoint}, with all records?", abort=True, err=True)
         refusals = delete_topics(cluster, names)
     if as_json:
         present.print_json(
@@ -166,16 +173,21 @@ def delete(ctx: click.Context, names: tuple[str, ...], yes: bool, bootstrap: str
 @click.argument("changes", metavar="[KEY=VALUE]…", nargs=-1, shell_complete=complete_config)
 @click.option("--unset", multiple=True, metavar="KEY", help="Back to its default; repeatable.")
 @click.option("--all", "show_all", is_flag=True, help="Show defaults too.")
-@bootstrap_option
+@endpoint_options
 @json_option
 def config(
-    name: str, changes: tuple[str, ...], unset: tuple[str, ...], show_all: bool, bootstrap: str, as_json: bool
+    name: str,
+    changes: tuple[str, ...],
+    unset: tuple[str, ...],
+    show_all: bool,
+    endpoint: Endpoint,
+    as_json: bool,
 ) -> None:
     """Show the configs of TOPIC, or change some of them and show what they are now."""
     from holdfast.client.topics import alter_configs, describe_configs
 
     put = dict(map(_pair, changes))
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         require_topic(cluster, name)
         if put or unset:
             alter_configs(cluster, name, put=put, unset=unset)

@@ -9,9 +9,10 @@ import click
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
 from holdfast.cli.endpoint import (
-    bootstrap_option,
+    Endpoint,
     complete_transactional_id,
     connect,
+    endpoint_options,
     require_transactional_id,
 )
 from holdfast.cli.present import json_option
@@ -46,16 +47,20 @@ txn.add_command(hanging)
     help="Only transactions open for longer than 500ms, 90s, 15m, 2h or 1d.",
 )
 @click.option("--pattern", metavar="REGEX", help="Only ids that match as a whole.")
-@bootstrap_option
+@endpoint_options
 @json_option
 def list_(
-    states: tuple[str, ...], longer_than_ms: int | None, pattern: str | None, bootstrap: str, as_json: bool
+    states: tuple[str, ...],
+    longer_than_ms: int | None,
+    pattern: str | None,
+    endpoint: Endpoint,
+    as_json: bool,
 ) -> None:
     """List the transactional ids by name, and how long their transactions have been open."""
     from holdfast.client.transactional_ids import OPEN_STATES, describe_listed, list_transactional_ids
 
     wanted = _compiled(pattern)
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         # Filtered here and not by the brokers: older ones know only the filter by state.
         listed = [
             each for each in list_transactional_ids(cluster, states=states) if wanted.fullmatch(each.name)
@@ -85,16 +90,16 @@ def list_(
         ]
         present.print_table(("TRANSACTIONAL ID", "STATE", "PRODUCER", "COORDINATOR", "OPEN FOR"), rows)
     else:
-        click.echo(f"no such transactional ids at {bootstrap}", err=True)
+        click.echo(f"no such transactional ids at {endpoint}", err=True)
 
 
 @txn.command()
 @click.argument("name", metavar="TRANSACTIONAL_ID", shell_complete=complete_transactional_id)
-@bootstrap_option
+@endpoint_options
 @json_option
-def describe(name: str, bootstrap: str, as_json: bool) -> None:
+def describe(name: str, endpoint: Endpoint, as_json: bool) -> None:
     """Show the state of TRANSACTIONAL_ID, its producer, and what its transaction has written to."""
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = require_transactional_id(cluster, name)
     age_ms = found.age_ms(time.time_ns() // 1_000_000)
     if as_json:

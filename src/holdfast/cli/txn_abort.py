@@ -6,10 +6,11 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    bootstrap_option,
+    Endpoint,
     complete_topic,
     complete_transactional_id,
     connect,
+    endpoint_options,
     require_partitions,
     require_topic,
     require_transactional_id,
@@ -18,10 +19,9 @@ from holdfast.cli.present import json_option
 from holdfast.errors import InvalidTxnState, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.client.aborting import OpenTransaction
     from holdfast.client.cluster import Cluster
     from holdfast.client.groups import TopicPartition
-    from holdfast.client.hanging import OpenWrite
-    from holdfast.client.transactional_ids import TransactionDescription
 
 
 def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -41,33 +41,31 @@ def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str)
     help="TARGET is TOPIC:PARTITION, and what this producer has open there is meant.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@bootstrap_option
+@endpoint_options
 @json_option
-def abort(target: str, producer_id: int | None, yes: bool, bootstrap: str, as_json: bool) -> None:
+def abort(target: str, producer_id: int | None, yes: bool, endpoint: Endpoint, as_json: bool) -> None:
     """Abort the open transaction of TARGET, a transactional id, and fence its producer; after asking.
 
     All of the transaction is aborted, by its coordinator. Only one that no coordinator knows any more, as there
     are in Kafka, is aborted in the one partition that is named. Exit code 1, and nothing is aborted, if TARGET has gone
     on to another transaction while you were asked.
     """
-    from holdfast.client.hanging import OpenWrite, abort_in_partition
-    from holdfast.client.transactional_ids import abort_transaction
+    from holdfast.client.aborting import abort_open
+    from holdfast.client.hanging import OpenWrite
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = _find(cluster, target, producer_id)
         if isinstance(found, OpenWrite):
             what = f"what producer {producer_id} has open in {target}"
         else:
             what = f"the transaction of {found.name}"
         if not yes:
-            click.confirm(f"Abort {present.printable(what)} at {bootstrap}?", abort=True, err=True)
-        # Both look again: no other transaction is aborted than the one that was asked about.
-        if isinstance(found, OpenWrite):
-            abort_in_partition(cluster, found)
-            name, places = None, [found.place]
-        else:
-            found = abort_transaction(cluster, found)
-            name, places = found.name, list(found.partitions)
+            click.confirm(f"Abort {present.printable(what)} at {endpoint}?", abort=True, err=True)
+        found = abort_open(cluster, found)
+    if isinstance(found, OpenWrite):
+        name, places = None, [found.place]
+    else:
+        name, places = found.name, list(found.partitions)
     if as_json:
         present.print_json(
             {
@@ -81,18 +79,15 @@ def abort(target: str, producer_id: int | None, yes: bool, bootstrap: str, as_js
         click.echo(present.printable(f"{what} is aborted, in {present.count(len(places), 'partition')}"))
 
 
-def _find(cluster: "Cluster", target: str, producer_id: int | None) -> "TransactionDescription | OpenWrite":
-    """The transaction that is meant; what a partition holds of it where no coordinator knows it."""
-    from holdfast.client.hanging import find_open_write
+def _find(cluster: "Cluster", target: str, producer_id: int | None) -> "OpenTransaction":
+    """The transaction that is meant."""
+    from holdfast.client.aborting import find_open
 
     if producer_id is None:
         found = require_transactional_id(cluster, target)
         found.check_open()
         return found
-    place = _parse_place(cluster, target)
-    # The partition first: the other way round, a transaction that begins in between would seem to have no coordinator.
-    write = find_open_write(cluster, place, producer_id)
-    meant = _find_owner(cluster, place, producer_id) or write
+    meant = find_open(cluster, _parse_place(cluster, target), producer_id)
     if meant is None:
         raise InvalidTxnState(f"producer {producer_id} has no open transaction in {target}")
     return meant
@@ -106,15 +101,3 @@ def _parse_place(cluster: "Cluster", text: str) -> "TopicPartition":
         raise UsageError(f"with --producer name TOPIC:PARTITION, such as orders:0, not {text!r}")
     (partition,) = require_partitions(require_topic(cluster, topic), (int(number),))
     return TopicPartition(topic, partition)
-
-
-def _find_owner(
-    cluster: "Cluster", place: "TopicPartition", producer_id: int
-) -> "TransactionDescription | None":
-    """The transactional id whose coordinator has the transaction open: a marker past it would tear it."""
-    from holdfast.client.transactional_ids import describe_open
-
-    for each in describe_open(cluster):
-        if each.producer_id == producer_id and place in each.partitions:
-            return each
-    return None

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import bootstrap_option, connect
+from holdfast.cli.endpoint import Endpoint, connect, endpoint_options
 from holdfast.cli.present import json_option
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     metavar="DURATION",
     help="Open for longer than that (90s, 15m, …), instead of longer than their own timeouts.",
 )
-@bootstrap_option
+@endpoint_options
 @json_option
 @click.pass_context
-def hanging(ctx: click.Context, longer_than_ms: int | None, bootstrap: str, as_json: bool) -> None:
+def hanging(ctx: click.Context, longer_than_ms: int | None, endpoint: Endpoint, as_json: bool) -> None:
     """Show transactions that are open for too long, and the partitions that they hold back.
 
     Readers of committed records do not get past START; HELD offsets are behind it. Without a transactional id
@@ -34,7 +34,7 @@ def hanging(ctx: click.Context, longer_than_ms: int | None, bootstrap: str, as_j
     """
     from holdfast.client.hanging import find_hanging
 
-    with connect(bootstrap) as cluster:
+    with connect(endpoint) as cluster:
         found = find_hanging(cluster, now_ms=time.time_ns() // 1_000_000, longer_than_ms=longer_than_ms)
     if as_json:
         present.print_json([_hanging_json(each) for each in found])
@@ -51,7 +51,7 @@ def hanging(ctx: click.Context, longer_than_ms: int | None, bootstrap: str, as_j
         )
         present.print_table(titles, [row for each in found for row in _hanging_rows(each)])
     else:
-        click.echo(f"no transaction hangs at {bootstrap}", err=True)
+        click.echo(f"no transaction hangs at {endpoint}", err=True)
     ctx.exit(1 if found else 0)
 
 

@@ -21,7 +21,7 @@ REPLACE = (
     "move it aside on its broker while that is stopped, so that the replica is made anew from the leader"
 )
 RELEASE = (
-    "; or, while it leads, release its readers: holdfast txn abort {place} --producer {producer_id} (that may decide"
+    "; or, while it leads, release its readers: holdfast doctor repair {place}:producer={producer_id} (that may decide"
     " wrongly what it holds)"
 )
 

@@ -1,7 +1,8 @@
-"""Rebuilding a replica through the admin API alone: out of the assignment, its copy gone, and back in, empty.
+"""Repairs through the admin API alone: a replica that is made anew, or a hanging transaction that is aborted.
 
-A replica that is added again while its broker still has the old copy keeps it, and diverges as before. So the
-broker itself must have said that it holds nothing of the partition any more.
+A replica goes out of the assignment, its copy goes, and it comes back, empty. One that is added again while its broker
+still has the old copy keeps it, and diverges as before. So the broker itself must have said that it holds nothing of
+the partition any more.
 """
 
 import time
@@ -9,14 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.client.aborting import OpenTransaction, abort_open, find_open
 from holdfast.client.cluster import Cluster, Partition
 from holdfast.client.groups import TopicPartition
+from holdfast.client.hanging import OpenWrite, find_open_write
 from holdfast.client.leaders import assign_replicas, move_leader
 from holdfast.client.replica_log import find_bounds
 from holdfast.client.topics import describe_configs
 from holdfast.doctor.rights import needing
 from holdfast.errors import (
     HoldfastError,
+    InvalidTxnState,
     NotLeaderOrFollower,
     RepairRefused,
     UnknownTopicOrPartition,
@@ -44,9 +48,14 @@ class Plan:
         return tuple(node for node in self.assigned if node != self.replica)
 
     @property
+    def subject(self) -> dict[str, int]:
+        """What it is about, for programs."""
+        return {"replica": self.replica}
+
+    @property
     def steps(self) -> list[str]:
         """In words."""
-        where = f"{self.place.topic}:{self.place.partition}"
+        where = _where(self.place)
         told = [] if self.new_leader is None else [f"let replica {self.new_leader} lead {where}"]
         return [
             *told,
@@ -55,6 +64,34 @@ class Plan:
             f"assign {where} to {_listed(self.assigned)} again",
             f"wait until replica {self.replica} is in sync",
         ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortPlan:
+    """A transaction that hangs, as it was found; no other one is aborted in its place."""
+
+    place: TopicPartition
+    producer_id: int
+    found: OpenTransaction
+
+    @property
+    def subject(self) -> dict[str, int]:
+        """What it is about, for programs."""
+        return {"producer_id": self.producer_id}
+
+    @property
+    def steps(self) -> list[str]:
+        """In words."""
+        where = _where(self.place)
+        if isinstance(self.found, OpenWrite):
+            what = (
+                f"abort what producer {self.producer_id} has open in {where} from offset {self.found.start} on, which"
+                " no coordinator tells of"
+            )
+        else:
+            places = ", ".join(map(_where, self.found.partitions))
+            what = f"abort the transaction of {self.found.name} in {places}, and fence its producer"
+        return [what, f"wait until nothing of it is open in {where}"]
 
 
 def plan_rebuild(
@@ -69,7 +106,7 @@ def plan_rebuild(
 
     `avoid` are replicas that are to be rebuilt, too: none of them may lead.
     """
-    where = f"replica {replica} of {place.topic}:{place.partition}"
+    where = f"replica {replica} of {_where(place)}"
     if replica not in partition.replicas:
         raise RepairRefused(f"{where} is not assigned: it is on brokers {_listed(partition.replicas)}")
     left = [node for node in partition.in_sync if node != replica]
@@ -119,6 +156,34 @@ def rebuild(cluster: Cluster, plan: Plan, *, tell: Callable[[str], None]) -> Non
     _await(lambda: plan.replica in _partition(cluster, plan).in_sync, f"replica {plan.replica} to be in sync")
 
 
+def find_abort_plan(cluster: Cluster, place: TopicPartition, producer_id: int) -> AbortPlan:
+    """What would be aborted, as things stand now; InvalidTxnState if the leader has nothing of that producer open."""
+    with needing("Describe", place.topic):
+        if place.partition not in cluster.topic(place.topic).partitions:
+            raise UnknownTopicOrPartition(f"topic {place.topic!r} has no partition {place.partition}")
+    with needing("Read", place.topic):
+        found = find_open(cluster, place, producer_id)
+    if found is None:
+        raise InvalidTxnState(
+            f"the leader of {_where(place)} has nothing of producer {producer_id} open; a replica that has, and does"
+            " not lead, is to be rebuilt"
+        )
+    return AbortPlan(place=place, producer_id=producer_id, found=found)
+
+
+def abort(cluster: Cluster, plan: AbortPlan, *, tell: Callable[[str], None]) -> None:
+    """Do it, telling each step before it is done; InvalidTxnState if it has changed since it was found."""
+    first, last = plan.steps
+    tell(first)
+    with needing("Alter"):
+        abort_open(cluster, plan.found)
+    tell(last)
+    _await(
+        lambda: find_open_write(cluster, plan.place, plan.producer_id) is None,
+        f"the abort to reach {_where(plan.place)}",
+    )
+
+
 def _partition(cluster: Cluster, plan: Plan) -> Partition:
     return cluster.topic(plan.place.topic).partitions[plan.place.partition]
 
@@ -146,6 +211,10 @@ def _await(is_so: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise RepairRefused(f"waited {STEP_SECONDS_MAX:.0f} s for {what}")
         time.sleep(PAUSE_S)
+
+
+def _where(place: TopicPartition) -> str:
+    return f"{place.topic}:{place.partition}"
 
 
 def _listed(nodes: tuple[int, ...]) -> str:

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.errors import ClusterAuthorizationFailed, RightMissing, TopicAuthorizationFailed
+from holdfast.errors import (
+    ClusterAuthorizationFailed,
+    RightMissing,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
 
 
 @contextmanager
@@ -14,3 +19,5 @@ def needing(right: str, topic: str | None = None) -> Iterator[None]:
     except (TopicAuthorizationFailed, ClusterAuthorizationFailed) as failure:
         on = "the cluster" if topic is None else f"topic {topic!r}"
         raise RightMissing(f"the right {right} on {on} is missing") from failure
+    except TransactionalIdAuthorizationFailed as failure:
+        raise RightMissing("the right Write on the transactional id is missing") from failure

@@ -43,8 +43,8 @@ def find_release(version: str = DEFAULT_VERSION, releases: Path = RELEASES) -> P
 class KafkaCluster:
     """N brokers, numbered from 1, each its own controller voter too; data and logs lie under `directory`.
 
-    `properties` override the defaults of every node; `listeners` are further ones for clients, each with its security
-    protocol. As a context manager it starts on entry and kills on
+    `properties` override the defaults of every node, `node_properties` those of some; `listeners` are further ones for
+    clients, each with its security protocol. As a context manager it starts on entry and kills on
     exit; `stop` gives the brokers time to shut down in order.
     """
 
@@ -55,6 +55,7 @@ class KafkaCluster:
         jars: Path,
         nodes: int = 1,
         properties: Mapping[str, str] | None = None,
+        node_properties: Mapping[int, Mapping[str, str]] | None = None,
         listeners: Mapping[str, str] | None = None,
         heap_mb: int = 512,
         log_level: str = "WARN",
@@ -74,7 +75,7 @@ class KafkaCluster:
         self._more_ports = {(node, name): next(ports) for node in self.nodes for name in self._listeners}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self.nodes:
-            self._write_configuration(node, properties or {})
+            self._write_configuration(node, {**(properties or {}), **(node_properties or {}).get(node, {})})
 
     @property
     def bootstrap(self) -> str:

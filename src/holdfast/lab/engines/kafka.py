@@ -66,7 +66,8 @@ class KafkaEngine:
         self._writers = writers
         self._timing = timing
         self.guard = guard
-        self._model = Model(policy="kafka", replicas=scenario.replicas, config=scenario.config)
+        self.model = Model(policy="kafka", replicas=scenario.replicas, config=scenario.config)
+        """What runs along."""
         self._place = TopicPartition(TOPIC, 0)
         self._by_offset: dict[int, Entry] = {}
         self._names: dict[int, str] = {}
@@ -118,7 +119,7 @@ class KafkaEngine:
         """Take one step, or raise StepError; the model goes first, so that it is refused before brokers see it."""
         if isinstance(step, steps.Begin) and self._writers.generation is not None:
             step = replace(step, version=self._writers.generation)
-        self._model.apply(step)
+        self.model.apply(step)
         try:
             HANDLERS[type(step)](self, step)
         except HoldfastError as failure:
@@ -284,17 +285,18 @@ class KafkaEngine:
                         "the cleaner of replica %d keeps what was expected to go; the story goes on",
                         replica.id,
                     )
-            self._write_filler()
+            self.write_filler()
             time.sleep(FILLER_PAUSE_S)
             replica.touch()
         self._tell_gone(replica, silently=False)
 
-    def _write_filler(self) -> None:
+    def write_filler(self) -> None:
+        """A record that rolls a segment and feeds a pass."""
         self._produce(steps.Produce(FILLER_KEY, "0"))
 
     def _is_as_clean(self, replica: BrokerReplica) -> bool:
         """Whether everything is gone that the model's cleaner has dropped, and perhaps more."""
-        return _held(replica) <= _held(self._model.replicas[replica.id])
+        return held(replica) <= held(self.model.replicas[replica.id])
 
     def _tell_gone(self, replica: BrokerReplica, *, silently: bool) -> None:
         """Note what has left a replica's log, or never came there: that nobody dropped, and it is not told."""
@@ -354,7 +356,7 @@ class KafkaEngine:
             logger.debug("nobody tells who leads: %s", failure)
 
 
-def _held(replica: SeenReplica) -> set[tuple[str | None, str | None, object]]:
+def held(replica: SeenReplica) -> set[tuple[str | None, str | None, object]]:
     """What of the story is in a log; offsets differ, because waiting takes more filler."""
     return {
         (entry.key, entry.value, entry.marker)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import KafkaUnavailable
-from holdfast.guard.state import Stage
+from holdfast.guard.state import Hold, Stage
 from holdfast.guard.state_file import StateFile
 from holdfast.lab.engines.kafka_writers import TOPIC
 from holdfast.lab.kafka_broker import START_SECONDS_MAX, STOP_SECONDS_MAX, ends_with_us
@@ -23,10 +23,11 @@ MARGIN: Final = "1s"
 class LabGuard:
     """A running guard, seen through its state file."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, *, topic: str = TOPIC) -> None:
         self.file = StateFile(directory / "guard.json")
         self._log = directory / "guard.log"
         self._bootstrap = bootstrap
+        self._topic = topic
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -36,14 +37,25 @@ class LabGuard:
 
     @property
     def stage(self) -> Stage | None:
-        """How far the pause of the lab's topic is; None if there is none."""
-        state = self.file.read()
-        hold = None if state is None else state.hold_of(TOPIC)
+        """How far the pause of the topic is; None if there is none."""
+        hold = self.hold
         return None if hold is None else hold.stage
 
-    def start(self) -> None:
-        """Returns when it has looked at the cluster."""
-        command = [sys.executable, "-W", "ignore", "-m", "holdfast", "guard", "--topic", TOPIC]
+    @property
+    def hold(self) -> Hold | None:
+        """What it has written down of the topic."""
+        state = self.file.read()
+        return None if state is None else state.hold_of(self._topic)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended, or was never started."""
+        return self._process is None or self._process.poll() is not None
+
+    def start(self, *program: str) -> None:
+        """Returns when it has looked at the cluster; `program` is the module in place of `holdfast`."""
+        command = [sys.executable, "-W", "ignore", "-m", *(program or ("holdfast",)), "guard"]
+        command += ["--topic", self._topic]
         command += ["--bootstrap", self._bootstrap, "--state", str(self.file.path)]
         command += ["--interval", INTERVAL, "--margin", MARGIN, "--listen", "127.0.0.1:0"]
         said = len(self.log)
