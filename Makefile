@@ -9,7 +9,9 @@ CONNECTOR_SPARK := 4.2.0
 CONNECTOR := $(CURDIR)/build/connector/$(CONNECTOR_SPARK)
 # A minute of random schedules for the model after the crashes of `make soak`.
 EXPLORE_SECONDS ?= 60
-# Then, where `make kafka` has been run, the doctor beside a healthy cluster.
+# The article's load, before that.
+ARTICLE_SECONDS ?= 180
+# Then, where `make kafka` has been run, the doctor beside a healthy cluster, and the guard killed at each step.
 DOCTOR_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
@@ -47,9 +49,11 @@ test-kills: setup ## pipelines, sinks and upkeep whose Spark processes are kille
 soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEED=n again), then explore schedules
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.sink)
+	$(if $(SEED),,$(BIN)/python -W ignore -m soak.article --seconds $(ARTICLE_SECONDS))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.drills)
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.doctor --kafka $(KAFKA) --seconds $(DOCTOR_SECONDS)))
+	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.guard --kafka $(KAFKA)))
 
 test-kafka: setup kafka ## the client tests against Apache Kafka, and its raw answers against ours
 	$(BIN)/pytest -q --kafka $(KAFKA) tests/kafka tests/agent/test_*clients.py
