@@ -149,6 +149,25 @@ def test_a_late_pause_has_the_replica_examined() -> None:
     assert (stage(guard), model.answers) == (None, 2)
 
 
+def test_a_repair_is_looked_at_when_it_is_done() -> None:
+    """Whoever is taken out of the assignment raises the leader's epoch, though no look may have met him out of it."""
+    model = ClusterModel()
+    guard = guard_of(model)
+    turn(model, guard)
+    model.take_away(3, cut_off=False)
+    model.pass_time(RETENTION_MS)
+    turn(model, guard)
+    model.harmed.add(3)
+    model.bring_back(3)
+    model.catch_up(3)
+    turn(model, guard, times=20)
+    assert model.answers == 1
+    model.repair()
+    model.leader_epoch += 1
+    turn(model, guard, times=2)
+    assert (reasons(guard), model.answers) == ([], 2)
+
+
 def test_a_broker_that_does_not_acknowledge() -> None:
     """It is cut off from the controller, and cleans on: the replica that left is examined."""
     model = ClusterModel()

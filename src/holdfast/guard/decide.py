@@ -218,7 +218,8 @@ class _Care:
 
     def _have_examined(self, hold: Hold) -> None:
         for partition in sorted({taint.partition for taint in hold.taints}):
-            if self.memory.may_ask(self.seen.topic_id, partition, self.look.at_ms):
+            epoch = self.seen.partitions[partition].leader_epoch if partition in self.seen.partitions else 0
+            if self.memory.may_ask(self.seen.topic_id, partition, epoch, self.look.at_ms):
                 self.decision.steps.append(
                     Examine(topic=hold.topic, partition=partition, asked_ms=self.look.at_ms)
                 )

@@ -30,6 +30,8 @@ class Memory:
     _in_sync: dict[tuple[str, int, int], InSync] = field(default_factory=dict)
     _whole: dict[str, _Whole] = field(default_factory=dict)
     _asked_ms: dict[tuple[str, int], int] = field(default_factory=dict)
+    _asked_epoch: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The leader's, at the last question; it outlasts the answer."""
     _not_before_ms: dict[tuple[str, int], int] = field(default_factory=dict)
     _since_ms: dict[str, int] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
@@ -52,6 +54,7 @@ class Memory:
         self._in_sync = {place: seen for place, seen in self._in_sync.items() if place[0] in topic_ids}
         self._whole = {topic_id: whole for topic_id, whole in self._whole.items() if topic_id in topic_ids}
         self._asked_ms = {place: ms for place, ms in self._asked_ms.items() if place[0] in topic_ids}
+        self._asked_epoch = {place: epoch for place, epoch in self._asked_epoch.items() if place[0] in topic_ids}
         self._not_before_ms = {
             place: ms for place, ms in self._not_before_ms.items() if place[0] in topic_ids
         }
@@ -80,12 +83,17 @@ class Memory:
             whole.since_ms = now_ms
         return whole.since_ms
 
-    def may_ask(self, topic_id: str, partition: int, now_ms: int) -> bool:
-        """Whether a partition is to be examined now; if so, it is taken for asked."""
+    def may_ask(self, topic_id: str, partition: int, leader_epoch: int, now_ms: int) -> bool:
+        """Whether a partition is to be examined now; if so, it is taken for asked.
+
+        Not before its time, unless the leader's epoch has risen since it was last asked for: it does with every replica
+        that is taken out of the assignment, so that a repair is looked at when it is done.
+        """
         place = topic_id, partition
-        if place in self._asked_ms or now_ms < self._not_before_ms.get(place, 0):
+        waits = now_ms < self._not_before_ms.get(place, 0) and self._asked_epoch.get(place) == leader_epoch
+        if waits or place in self._asked_ms:
             return False
-        self._asked_ms[place] = now_ms
+        self._asked_ms[place], self._asked_epoch[place] = now_ms, leader_epoch
         return True
 
     def is_answer(self, topic_id: str, partition: int, asked_ms: int) -> bool:
@@ -96,7 +104,7 @@ class Memory:
         return True
 
     def wait_until(self, topic_id: str, partition: int, until_ms: int) -> None:
-        """Ask for no examination before."""
+        """Ask for no examination before, as long as nobody else leads and nobody is taken out."""
         self._not_before_ms[topic_id, partition] = until_ms
 
     def start_over(self, topic_id: str, partition: int) -> None:
