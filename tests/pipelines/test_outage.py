@@ -1,10 +1,22 @@
 """Which failures of a query pass, and for how long they are borne with."""
 
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from holdfast.pipelines.outage import OUTAGE_S_MAX, Outage, passing
+from holdfast.errors import PipelineRefused
+from holdfast.pipelines.loading import load_pipeline
+from holdfast.pipelines.outage import ALONE_S_MAX, OUTAGE_S_MAX, Outage, passing
+from holdfast.pipelines.queries import RunningQuery
+from holdfast.pipelines.run import Run, RunOptions
+from holdfast.pipelines.state import QueryState
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "compliance"
 TRACE = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:
 Traceback (most recent call last):
   File "reader.py", line 1, in latestOffset
@@ -29,15 +41,32 @@ def test_what_passes(last: str, passes: bool) -> None:
 
 
 def test_borne_with_for_some_time() -> None:
-    """Counted from the last time that all was well; who never was is not borne with at all."""
+    """Counted from the last time that all was well, or from the beginning."""
     now = [0.0]
     outage = Outage(clock=lambda: now[0])
-    assert not outage.may_pass(was_well=False)
+    for now_s, may_pass in (
+        (1.0, True),
+        (ALONE_S_MAX, True),
+        (OUTAGE_S_MAX - 1, True),
+        (OUTAGE_S_MAX, False),
+    ):
+        now[0] = now_s
+        assert outage.may_pass(was_well=False) is may_pass
+        outage.start_again()
     assert outage.may_pass(was_well=True)
-    now[0] = OUTAGE_S_MAX - 1
+    now[0] += OUTAGE_S_MAX - 1
+    outage.start_again()
     assert outage.may_pass(was_well=False)
-    now[0] = OUTAGE_S_MAX
-    assert not outage.may_pass(was_well=False)
+
+
+def test_a_batch_that_takes_longer_than_an_outage_may() -> None:
+    """Who lives that long has reached somebody, though the first batch since the last outage is not done yet."""
+    now = [0.0]
+    outage = Outage(clock=lambda: now[0])
+    assert outage.may_pass(was_well=True)
+    outage.start_again()
+    now[0] = OUTAGE_S_MAX + 60
+    assert outage.may_pass(was_well=False)
 
 
 def test_second_outage_of_an_idle_query() -> None:
@@ -47,3 +76,77 @@ def test_second_outage_of_an_idle_query() -> None:
     assert outage.may_pass(was_well=True)
     now[0] = 8 * 3600.0
     assert outage.may_pass(was_well=True)
+
+
+class MortalQuery:
+    """Stands in for a query: it has ended of what it is told to, until it is started again."""
+
+    def __init__(self, *lives: str | None) -> None:
+        self.lives = list(lives)
+        self.was_well = True
+        self.starts = 0
+        self.is_in_a_batch = False
+
+    @property
+    def is_active(self) -> bool:
+        """Only the last life goes on, until it is stopped."""
+        return bool(self.lives) and self.lives[0] is None
+
+    def failure(self) -> StreamingQueryException | None:
+        """What this life ended of."""
+        told = self.lives[0] if self.lives else None
+        return None if told is None else StreamingQueryException(TRACE.format(told))
+
+    def start_again_if_python_was_slow(self) -> bool:
+        """It never is."""
+        return False
+
+    def start_again(self) -> None:
+        """The next life."""
+        self.starts += 1
+        del self.lives[0]
+
+    def look(self) -> QueryState:
+        """Nothing was done."""
+        return QueryState(name="service", topic="in", group="g")
+
+    def stop(self) -> None:
+        """It ends well."""
+        self.lives = []
+
+
+AWAY = "holdfast.errors.ConnectionFailed: 127.0.0.1:1 cannot be reached"
+WRONG = "holdfast.errors.UsageError: the transform gives back no column"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """One that waits for nothing between two starts, and tells no group."""
+    monkeypatch.setattr("holdfast.pipelines.run.AGAIN_S", 0.0)
+    shutil.copytree(EXAMPLE, tmp_path / "compliance")
+    pipeline = load_pipeline(tmp_path / "compliance" / "pipeline.yaml")
+    run = Run(pipeline, "service", RunOptions(bootstrap="127.0.0.1:1"), on_state=lambda state: None)
+    with run._files.hold():
+        yield run
+
+
+def test_a_query_is_started_again_until_the_log_is_back(run: Run) -> None:
+    """Each life that ends of an outage is followed by another; one that ends of something else is told."""
+    query = MortalQuery(AWAY, AWAY, WRONG)
+    with pytest.raises(PipelineRefused, match="no column"):
+        run._watch([cast("RunningQuery", query)], [])
+    assert query.starts == 2
+
+
+@pytest.mark.parametrize("how", ["signal", "file"])
+def test_who_stops_it_during_an_outage_hears_of_no_failure(run: Run, how: str) -> None:
+    """The query has just ended of the outage: it is not started again, and what it ended of passes."""
+    if how == "signal":
+        run._on_signal(signal.SIGTERM, None)
+    else:
+        run._files.ask_to_stop()
+    query = MortalQuery(AWAY, None)
+    run._watch([cast("RunningQuery", query)], [])
+    assert query.starts == 0
+    with pytest.raises(PipelineRefused, match="no column"):
+        run._watch([cast("RunningQuery", MortalQuery(WRONG))], [])

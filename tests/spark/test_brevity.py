@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.errors import QueryFailed, WriteRefused
+from holdfast.errors import NotEnoughReplicas, QueryFailed, WriteRefused
 from holdfast.spark.brevity import told_to_spark
 from holdfast.spark.steps import Step
 from tests.spark.streams import consume, make_topic, read_files, start_sink, wanted, write_files
@@ -124,6 +124,13 @@ def test_stop_is_told_in_sparks_words() -> None:
             told = traceback.format_exc()
         assert len(told) < TRACEBACK_MAX
         assert SPARKS_PATTERN.search(told)
+
+
+def test_told_twice_is_told_the_same() -> None:
+    """A sink tells what it is told, and the query around it tells that: the error that a task raised stays itself."""
+    trace = f"{JAVA}: org.apache.spark.SparkException\n{TRACE}holdfast.errors.NotEnoughReplicas: one of two is there"
+    with pytest.raises(NotEnoughReplicas, match="one of two"), told_to_spark(), told_to_spark():
+        raise Py4JError(trace)
 
 
 def test_what_is_not_javas_passes() -> None:

@@ -54,7 +54,9 @@ class Memory:
         self._in_sync = {place: seen for place, seen in self._in_sync.items() if place[0] in topic_ids}
         self._whole = {topic_id: whole for topic_id, whole in self._whole.items() if topic_id in topic_ids}
         self._asked_ms = {place: ms for place, ms in self._asked_ms.items() if place[0] in topic_ids}
-        self._asked_epoch = {place: epoch for place, epoch in self._asked_epoch.items() if place[0] in topic_ids}
+        self._asked_epoch = {
+            place: epoch for place, epoch in self._asked_epoch.items() if place[0] in topic_ids
+        }
         self._not_before_ms = {
             place: ms for place, ms in self._not_before_ms.items() if place[0] in topic_ids
         }

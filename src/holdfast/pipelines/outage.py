@@ -10,7 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.spark.failures import find_own
 
 OUTAGE_S_MAX: Final = 600.0
-"""So long is a query started again that reaches nobody."""
+"""So long is a query started again that comes to nothing."""
+ALONE_S_MAX: Final = 300.0
+"""One that lives longer has reached somebody: four attempts at a batch wait for half a minute each, at most."""
 
 
 def passing(failure: PySparkException | None) -> HoldfastError | None:
@@ -20,17 +22,19 @@ def passing(failure: PySparkException | None) -> HoldfastError | None:
 
 
 class Outage:
-    """How long a query has reached nobody."""
+    """For how long a query has come to nothing, since it was first started."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._since_s: float | None = None
+        self._well_s = self._started_s = clock()
 
     def may_pass(self, *, was_well: bool) -> bool:
-        """Whether a query that has failed is to be started again; if it was well meanwhile, that is a new beginning.
+        """Whether a query that has failed is to be started again; if it was well meanwhile, that is a new beginning."""
+        now_s = self._clock()
+        if was_well or now_s - self._started_s > ALONE_S_MAX:
+            self._well_s = now_s
+        return now_s - self._well_s < OUTAGE_S_MAX
 
-        One that never was may have the wrong address: whoever has started it wants to know.
-        """
-        if was_well:
-            self._since_s = self._clock()
-        return self._since_s is not None and self._clock() - self._since_s < OUTAGE_S_MAX
+    def start_again(self) -> None:
+        """The query lives anew."""
+        self._started_s = self._clock()

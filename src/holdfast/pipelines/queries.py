@@ -112,7 +112,7 @@ class RunningQuery:
 
     @property
     def was_well(self) -> bool:
-        """Whether it has got an answer from the log since it was last started, be it that there is nothing to do."""
+        """Whether it has come to the end of a trigger since it was last started, be it that there was nothing to do."""
         assert self._query is not None
         return bool(self._query.recentProgress)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from holdfast.client.cluster import Cluster
 from holdfast.errors import PipelineRefused
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.outage import Outage, passing
@@ -81,6 +82,9 @@ class Run:
 
     def _run(self) -> None:
         transform = find_transform(self._pipeline) if self._part == SERVICE else None
+        # Whoever has given a wrong address wants to know: once it has run, a query waits for a log that is away.
+        with Cluster(self._options.bootstrap) as cluster:
+            cluster.topic(self._pipeline.ingest)
         if transform is not None:
             # Workers need not find the module where this process has found it.
             cloudpickle.register_pickle_by_value(sys.modules[self._pipeline.transform.partition(":")[0]])
@@ -123,14 +127,13 @@ class Run:
     def _watch(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
         """Until all have ended, or are told to. Those beside are not told of: they are no part of the way."""
         everything = (*queries, *beside)
+        self._outages = {query: Outage() for query in everything}
         due = time.monotonic()
         while True:
-            for query in everything:
-                if not (query.is_active or query.start_again_if_python_was_slow() or self._outlast(query)):
-                    _raise_failure(query)
-            if not any(query.is_active for query in everything):
+            ended = [self._has_ended(query) for query in everything]  # all of them are looked at
+            if all(ended):
                 break
-            if self._leave.is_set() or self._files.was_asked_to_stop():
+            if self._is_leaving():
                 self._stop(everything)
                 break
             if time.monotonic() >= due:
@@ -139,22 +142,41 @@ class Run:
             self._leave.wait(POLL_S)
         self._look(queries, beside)
         for query in everything:
-            _raise_failure(query)
+            self._raise_failure(query)
+
+    def _has_ended(self, query: RunningQuery) -> bool:
+        """Whether it is not active any more, and was not started again, either."""
+        if query.is_active or query.start_again_if_python_was_slow() or self._outlast(query):
+            return False
+        self._raise_failure(query)
+        return True
 
     def _outlast(self, query: RunningQuery) -> bool:
         """Starts a query again that has failed of what passes, such as a log that restarts; says so."""
         found = passing(query.failure())
-        if found is None or self._leave.is_set():
+        if found is None or self._is_leaving():
             return False
         query.look()  # what it has done before it failed is told by nobody else
-        if not self._outages.setdefault(query, Outage()).may_pass(was_well=query.was_well):
+        if not self._outages[query].may_pass(was_well=query.was_well):
             return False
         told = _one_line(str(found))
         _LOG.warning("the query has ended and is started again in %.0f s: %s", AGAIN_S, told)
         self._tell(error=told)
         self._leave.wait(AGAIN_S)
+        if self._is_leaving():
+            return False
+        self._outages[query].start_again()
         query.start_again()
         return True
+
+    def _is_leaving(self) -> bool:
+        return self._leave.is_set() or self._files.was_asked_to_stop()
+
+    def _raise_failure(self, query: RunningQuery) -> None:
+        """But for what passes, where whoever has stopped it need not hear of it: the next start goes on from there."""
+        failure = query.failure()
+        if failure is not None and not (self._is_leaving() and passing(failure)):
+            raise PipelineRefused(f"the query ended: {_one_line(str(failure))}")
 
     def _look(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
         found = tuple(query.look() for query in queries)
@@ -177,12 +199,6 @@ class Run:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._leave.set()
-
-
-def _raise_failure(query: RunningQuery) -> None:
-    failure = query.failure()
-    if failure is not None:
-        raise PipelineRefused(f"the query ended: {_one_line(str(failure))}")
 
 
 def _one_line(text: str) -> str:

@@ -46,7 +46,7 @@ def was_stopped(failure: BaseException) -> bool:
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:
-    """A failure, its cause, the cause's cause."""
+    """A failure, its cause, the cause's cause: all that a traceback shows, so nothing behind a `from None`."""
     while failure is not None:
         yield failure
-        failure = failure.__cause__ or failure.__context__
+        failure = failure.__cause__ if failure.__suppress_context__ else failure.__context__
