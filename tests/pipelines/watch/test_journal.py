@@ -51,6 +51,21 @@ def test_an_alarm_says_who_where_how_much_how_long_and_what_to_run_once() -> Non
     ]
 
 
+def test_an_alarm_goes_on_while_more_tenants_come_to_wait_and_tenants_who_spend_too_much_have_one_each() -> (
+    None
+):
+    made = journal()
+    look(made, 0, replace(STUCK, tenants=("acme",)))
+    assert len(look(made, 60, replace(STUCK, tenants=("acme",)))) == 2
+    assert look(made, 65, STUCK) == []
+    assert look(made, 70, replace(STUCK, tenants=("birch",))) == []
+    spent = tuple(replace(each, failed=144_000) for each in SPENDINGS)
+    made.note(World(now_ms=START_MS + 75_000, forwardings=(STUCK,), spendings=spent[:1]))
+    assert [line[:17] for line in made.news()] == ["PAGE  budget: acm", "  holdfast recon "]
+    made.note(World(now_ms=START_MS + 80_000, forwardings=(STUCK,), spendings=spent[:2]))
+    assert [line[:17] for line in made.news()] == ["PAGE  budget: bir", "  holdfast recon "]
+
+
 def test_a_cluster_that_cannot_be_reached_is_an_alarm_soon_and_what_was_wrong_stays_wrong_until_then() -> (
     None
 ):

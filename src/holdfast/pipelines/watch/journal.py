@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import Profile
 from holdfast.pipelines.watch.world import World
+
+ABOUT_TENANTS: Final = frozenset({AlarmKind.CONSERVATION, AlarmKind.BUDGET})
+"""What is wrong with a tenant's messages; all else is wrong with a place, whoever's messages wait there."""
 
 
 class Journal:
@@ -62,7 +65,9 @@ class Journal:
 
 
 def _key(alarm: Alarm) -> tuple[object, ...]:
-    return alarm.kind, alarm.severity, alarm.group, alarm.topic, alarm.partition, alarm.tenants
+    """What makes it the same alarm from look to look: whom it concerns may change while it goes on."""
+    tenants = alarm.tenants if alarm.kind in ABOUT_TENANTS else ()
+    return alarm.kind, alarm.severity, alarm.group, alarm.topic, alarm.partition, tenants
 
 
 def tell_alarm(alarm: Mapping[str, Any]) -> tuple[str, str]:
