@@ -14,6 +14,7 @@ from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import Endpoint, connect, endpoint_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.cli.spark_option import master_option
+from holdfast.cli.standing_group import StandingGroup
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ html_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=StandingGroup)
 @patterns_option
 @click.option(
     "--wait",

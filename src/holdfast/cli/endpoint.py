@@ -83,7 +83,7 @@ def endpoint_options(command: Command) -> Command:
     ) -> Any:
         if click.get_current_context().invoked_subcommand is not None:
             # The command below has options of its own; the environment's file is its affair, too.
-            properties, client_config = (), None
+            client_config = None
         endpoint = Endpoint(bootstrap, _security(properties, client_config))
         return command(*arguments, endpoint=endpoint, **options)
 

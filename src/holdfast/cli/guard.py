@@ -15,6 +15,7 @@ from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
 from holdfast.cli.endpoint import Endpoint, endpoint_options, patterns_option
 from holdfast.cli.present import json_option
+from holdfast.cli.standing_group import StandingGroup
 from holdfast.errors import GuardRefused, HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ state_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=StandingGroup)
 @patterns_option
 @endpoint_options
 @state_option

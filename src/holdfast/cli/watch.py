@@ -14,6 +14,7 @@ from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import connect
 from holdfast.cli.present import json_option
 from holdfast.cli.recon_desk import bootstrap_option, load, pipeline_option
+from holdfast.cli.standing_group import StandingGroup
 from holdfast.errors import ConnectionFailed, HoldfastError, NobodyToAsk
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ listen_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=StandingGroup)
 @pipeline_option
 @bootstrap_option
 @listen_option
