@@ -1,6 +1,7 @@
 """`holdfast doctor repair`: rebuild a replica that has diverged, or abort a transaction that hangs."""
 
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,8 @@ def _plan(cluster: "Cluster", target: _Target, later: list[_Target]) -> "Plan | 
     from holdfast.doctor.repair import find_abort_plan, find_plan
 
     if target.producer_id is not None:
-        return find_abort_plan(cluster, target.place, target.producer_id)
+        now_ms = time.time_ns() // 1_000_000
+        return find_abort_plan(cluster, target.place, target.producer_id, now_ms=now_ms)
     assert target.replica is not None
     not_yet = {each.replica for each in later if each.place == target.place and each.replica is not None}
     return find_plan(cluster, target.place, target.replica, frozenset(not_yet))

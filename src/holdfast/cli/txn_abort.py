@@ -1,5 +1,6 @@
 """`holdfast txn abort`: end a transaction that its producer does not end."""
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -48,7 +49,8 @@ def abort(target: str, producer_id: int | None, yes: bool, endpoint: Endpoint, a
 
     All of the transaction is aborted, by its coordinator. Only one that no coordinator knows any more, as there
     are in Kafka, is aborted in the one partition that is named. Exit code 1, and nothing is aborted, if TARGET has gone
-    on to another transaction while you were asked.
+    on to another transaction while you were asked, or may have a coordinator that keeps silent: without the right
+    Describe on a transactional id nobody is told of it, and only what is older than any timeout is taken for orphaned.
     """
     from holdfast.client.aborting import abort_open
     from holdfast.client.hanging import OpenWrite
@@ -87,7 +89,8 @@ def _find(cluster: "Cluster", target: str, producer_id: int | None) -> "OpenTran
         found = require_transactional_id(cluster, target)
         found.check_open()
         return found
-    meant = find_open(cluster, _parse_place(cluster, target), producer_id)
+    place = _parse_place(cluster, target)
+    meant = find_open(cluster, place, producer_id, now_ms=time.time_ns() // 1_000_000)
     if meant is None:
         raise InvalidTxnState(f"producer {producer_id} has no open transaction in {target}")
     return meant

@@ -36,6 +36,10 @@ class OpenWrite:
     """The timestamp of the last batch; -1 where it is unknown."""
     last_sequence: int = -1
 
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago its producer wrote last, by the times that records bear."""
+        return max(0, now_ms - self.last_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldPartition:
@@ -71,7 +75,7 @@ def find_hanging(cluster: Cluster, *, now_ms: int, longer_than_ms: int | None) -
     ]
     limit_ms = TIMEOUT_MS_MAX if longer_than_ms is None else longer_than_ms
     for write in _without_coordinator(cluster, writes, known):
-        age_ms = max(0, now_ms - write.last_ms)
+        age_ms = write.age_ms(now_ms)
         if age_ms > limit_ms:
             found.append(
                 HangingTransaction(

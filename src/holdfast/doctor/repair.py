@@ -156,13 +156,16 @@ def rebuild(cluster: Cluster, plan: Plan, *, tell: Callable[[str], None]) -> Non
     _await(lambda: plan.replica in _partition(cluster, plan).in_sync, f"replica {plan.replica} to be in sync")
 
 
-def find_abort_plan(cluster: Cluster, place: TopicPartition, producer_id: int) -> AbortPlan:
-    """What would be aborted, as things stand now; InvalidTxnState if the leader has nothing of that producer open."""
+def find_abort_plan(cluster: Cluster, place: TopicPartition, producer_id: int, *, now_ms: int) -> AbortPlan:
+    """What would be aborted, as things stand now; InvalidTxnState if the leader has nothing of that producer open.
+
+    RepairRefused where it may be part of a transaction that is alive.
+    """
     with needing("Describe", place.topic):
         if place.partition not in cluster.topic(place.topic).partitions:
             raise UnknownTopicOrPartition(f"topic {place.topic!r} has no partition {place.partition}")
     with needing("Read", place.topic):
-        found = find_open(cluster, place, producer_id)
+        found = find_open(cluster, place, producer_id, now_ms=now_ms)
     if found is None:
         raise InvalidTxnState(
             f"the leader of {_where(place)} has nothing of producer {producer_id} open; a replica that has, and does"
