@@ -1,10 +1,15 @@
-"""A rebuild is planned from what the cluster tells, and refused where it would harm."""
+"""A rebuild is planned from what the cluster tells, and refused where it would harm; an abort waits for its own end."""
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from holdfast.client.cluster import Partition
 from holdfast.client.groups import TopicPartition
-from holdfast.doctor.repair import plan_rebuild
+from holdfast.client.hanging import OpenWrite
+from holdfast.doctor import repair
+from holdfast.doctor.repair import AbortPlan, abort, plan_rebuild
 from holdfast.errors import RepairRefused
 
 PLACE = TopicPartition("orders", 0)
@@ -47,3 +52,26 @@ def test_nobody_sound_to_copy_from() -> None:
         plan_rebuild(PLACE, 3, partition(), 1, avoid=frozenset({1, 2}))
     with pytest.raises(RepairRefused, match="is not assigned: it is on brokers 3,1,2"):
         plan_rebuild(PLACE, 4, partition(), 1)
+
+
+HANGING = OpenWrite(
+    place=PLACE, producer_id=7, producer_epoch=3, coordinator_epoch=0, start=40, last_ms=1_700_000_000_000
+)
+
+
+@pytest.mark.parametrize(
+    "after", [None, replace(HANGING, producer_epoch=4, start=43), replace(HANGING, start=43)]
+)
+def test_an_abort_waits_for_the_end_of_what_hung_and_not_of_what_came_after(
+    monkeypatch: pytest.MonkeyPatch, after: OpenWrite | None
+) -> None:
+    """A service that comes back opens its next transaction in the same partition, under the same producer id."""
+    looks = iter([HANGING, HANGING, after])
+    told: list[str] = []
+    nobody: Any = None
+    monkeypatch.setattr(repair, "find_open_write", lambda cluster, place, producer_id: next(looks))
+    monkeypatch.setattr(repair, "abort_open", lambda cluster, found: found)
+    monkeypatch.setattr(repair, "PAUSE_S", 0)
+    abort(nobody, AbortPlan(place=PLACE, producer_id=7, found=HANGING), tell=told.append)
+    assert len(told) == 2
+    assert next(looks, "none is left") == "none is left"

@@ -177,12 +177,13 @@ def find_abort_plan(cluster: Cluster, place: TopicPartition, producer_id: int, *
 def abort(cluster: Cluster, plan: AbortPlan, *, tell: Callable[[str], None]) -> None:
     """Do it, telling each step before it is done; InvalidTxnState if it has changed since it was found."""
     first, last = plan.steps
+    held = find_open_write(cluster, plan.place, plan.producer_id)
     tell(first)
     with needing("Alter"):
         abort_open(cluster, plan.found)
     tell(last)
     _await(
-        lambda: find_open_write(cluster, plan.place, plan.producer_id) is None,
+        lambda: _is_over(held, find_open_write(cluster, plan.place, plan.producer_id)),
         f"the abort to reach {_where(plan.place)}",
     )
 
@@ -200,6 +201,13 @@ def _is_dropped(cluster: Cluster, plan: Plan) -> bool:
     except (NotLeaderOrFollower, UnknownTopicOrPartition):
         return True
     return False
+
+
+def _is_over(held: OpenWrite | None, now: OpenWrite | None) -> bool:
+    """Whether what was open has ended: a service that comes back may have its next transaction open there by then."""
+    if held is None or now is None:
+        return True
+    return (held.producer_epoch, held.start) != (now.producer_epoch, now.start)
 
 
 def _await(is_so: Callable[[], bool], what: str) -> None:
