@@ -75,7 +75,8 @@ def watch(
     from holdfast.pipelines.watch.profile import derive
 
     found, address = load(file, bootstrap)
-    journal = Journal(found.name, derive(found.trigger, found.alarms, found.budget), interval_ms=interval_ms)
+    profile = derive(found.trigger, found.alarms, found.budget)
+    journal = Journal(found.name, profile, interval_ms=interval_ms, file=file)
     with connect(address) as cluster:
         from holdfast.pipelines.watch.observer import Observer
 

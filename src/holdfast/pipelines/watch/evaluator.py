@@ -5,11 +5,13 @@ that commits and forwards nothing is seen by its canaries and its books; one tha
 healthy one.
 """
 
+import shlex
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.pipelines.watch.profile import Profile
@@ -18,6 +20,8 @@ from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, Spendin
 SAMPLES_MAX: Final = 4_096
 MINUTE_MS: Final = 60_000
 DAY_MINUTES: Final = 1_440
+FILE: Final = Path("pipeline.yaml")
+"""What commands take for the pipeline's file if none is named."""
 
 
 class AlarmKind(StrEnum):
@@ -84,8 +88,10 @@ class _Track:
 class Evaluator:
     """Alarms of one pipeline. Looks have to come in the order of their times."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, *, file: Path = FILE) -> None:
         self._profile = profile
+        self._status = f"holdfast pipeline status {shlex.quote(str(file))}"
+        self._of_file = "" if file == FILE else f" --pipeline {shlex.quote(str(file))}"
         self._tracks: dict[_Key, _Track] = {}
         self._started_ms: int | None = None
 
@@ -101,7 +107,7 @@ class Evaluator:
             alarms += self._judge(each, track, world.now_ms)
         alarms += self._unseen(world)
         alarms += [found for each in world.canaries for found in self._canary(each, world)]
-        alarms += [_mismatch(each) for each in world.mismatches]
+        alarms += [self._mismatch(each) for each in world.mismatches]
         alarms += self._no_progress(world)
         alarms = [self._with_budget(alarm, world, in_doubt) for alarm in alarms]
         alarms += [found for each in world.spendings for found in self._budget(each, in_doubt)]
@@ -136,7 +142,7 @@ class Evaluator:
                 AlarmKind.STALLED,
                 Severity.PAGE,
                 f"{each.group} has not moved in {each.topic}-{each.partition} for {stuck_ms // 1000} s",
-                f"holdfast group describe {each.group}",
+                f"holdfast group describe {shlex.quote(each.group)}",
             )
         yield from self._old(each, now_ms)
         yield from self._runway(each, now_ms)
@@ -152,7 +158,7 @@ class Evaluator:
                 Severity.PAGE if age_ms >= self._profile.age_page_ms else Severity.WARN,
                 f"the oldest message in {each.topic}-{each.partition} that {each.group} has not forwarded is "
                 f"{age_ms // 1000} s old",
-                f"holdfast group describe {each.group}",
+                f"holdfast group describe {shlex.quote(each.group)}",
             )
 
     def _runway(self, each: Forwarding, now_ms: int) -> Iterator[Alarm]:
@@ -170,7 +176,7 @@ class Evaluator:
                 Severity.PAGE if left_ms < self._profile.runway_page_ms else Severity.WARN,
                 f"retention takes the first message of {each.topic}-{each.partition} that {each.group} has not "
                 f"forwarded in {max(0, left_ms) // MINUTE_MS} min",
-                f"holdfast topic config {each.topic} --set retention.ms=-1",
+                f"holdfast topic config {each.topic} retention.ms=-1",
             )
 
     def _blocked(self, each: Forwarding, now_ms: int) -> Iterator[Alarm]:
@@ -188,7 +194,7 @@ class Evaluator:
                 kind=AlarmKind.BLOCKED,
                 severity=Severity.PAGE,
                 what=f"a transaction of {who} has held {each.topic}-{each.partition} back for {open_ms // 1000} s",
-                run=f"holdfast txn describe {name}" if name else "holdfast txn hanging",
+                run=f"holdfast txn describe {shlex.quote(name)}" if name else "holdfast txn hanging",
                 group=each.group,
                 topic=each.topic,
                 partition=each.partition,
@@ -205,7 +211,7 @@ class Evaluator:
                 AlarmKind.BLIND,
                 Severity.PAGE,
                 f"{each.group} has no position in {each.topic}-{each.partition}: deleted, expired or never there",
-                f"holdfast group describe {each.group}",
+                f"holdfast group describe {shlex.quote(each.group)}",
             )
 
     def _unseen(self, world: World) -> Iterator[Alarm]:
@@ -241,11 +247,24 @@ class Evaluator:
                 severity=Severity.PAGE,
                 what=f"a canary that was sent to {each.topic}-{each.partition} {age_ms // 1000} s ago has not arrived "
                 "in audit",
-                run="holdfast pipeline status",
+                run=self._status,
                 topic=each.topic,
                 partition=each.partition,
                 offset=each.offset,
             )
+
+    def _mismatch(self, each: Mismatch) -> Alarm:
+        ended = f"{each.ended:,} ended"
+        if each.ended == each.ingested:
+            ended = "as many ended, but not the same ones, or not everywhere"
+        return Alarm(
+            kind=AlarmKind.CONSERVATION,
+            severity=Severity.PAGE,
+            what=f"in the sealed window of {_clock(each.window_ms)}, {each.ingested:,} of {each.tenant}'s messages "
+            f"came in, and {ended}",
+            run=f"holdfast recon close {shlex.quote(each.tenant)} {_date(each.window_ms)}{self._of_file}",
+            tenants=(each.tenant,),
+        )
 
     def _no_progress(self, world: World) -> Iterator[Alarm]:
         if world.progressed_ms is None:
@@ -256,7 +275,7 @@ class Evaluator:
                 kind=AlarmKind.NO_PROGRESS,
                 severity=Severity.PAGE,
                 what=f"{world.silent} has been silent for {silent_ms // 1000} s: it was killed, or hangs",
-                run="holdfast pipeline status",
+                run=self._status,
             )
 
     def _in_doubt(self, each: Forwarding, track: _Track, now_ms: int) -> int:
@@ -274,7 +293,7 @@ class Evaluator:
                 severity=Severity.PAGE,
                 what=f"{each.tenant} has spent {spent:,.0f} of the {allowed:,.0f} messages that may fail today: "
                 f"{each.failed:,} failed, the others are in doubt",
-                run=f"holdfast recon status {each.tenant}",
+                run=f"holdfast recon status {shlex.quote(each.tenant)}{self._of_file}",
                 tenants=(each.tenant,),
                 budget_minutes_left=0,
             )
@@ -314,20 +333,6 @@ def _about(each: Forwarding, kind: AlarmKind, severity: Severity, what: str, run
         offset=each.committed,
         waiting=each.waiting,
         tenants=each.tenants,
-    )
-
-
-def _mismatch(each: Mismatch) -> Alarm:
-    ended = f"{each.ended:,} ended"
-    if each.ended == each.ingested:
-        ended = "as many ended, but not the same ones, or not everywhere"
-    return Alarm(
-        kind=AlarmKind.CONSERVATION,
-        severity=Severity.PAGE,
-        what=f"in the sealed window of {_clock(each.window_ms)}, {each.ingested:,} of {each.tenant}'s messages "
-        f"came in, and {ended}",
-        run=f"holdfast recon close {each.tenant} {_date(each.window_ms)}",
-        tenants=(each.tenant,),
     )
 
 
