@@ -16,6 +16,7 @@ from holdfast.cli.recon_desk import (
     lateness_option,
     load,
     master_option,
+    named_again,
     open_desk,
     pipeline_option,
     read_day,
@@ -75,7 +76,7 @@ def close(
     if as_json:
         present.print_json(tell_json(verdict))
     else:
-        _print_verdict(verdict)
+        _print_verdict(verdict, named_again(file, bootstrap))
     if verdict.state is DayState.BLIND and known is not None and known.state is DayState.CLOSED:
         click.echo(
             f"it was closed at {_moment(known.judged_ms)}, when its messages could be read: that stands",
@@ -275,14 +276,16 @@ def report(
         flow = flow_of_day(desk, tenant, wanted)
         pipeline = desk.pipeline
     profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
-    output.write_text(render(verdict, pipeline.budget, flow=flow, profile=profile), encoding="utf-8")
+    options = named_again(file, bootstrap)
+    page = render(verdict, pipeline.budget, flow=flow, profile=profile, options=options)
+    output.write_text(page, encoding="utf-8")
     data = output.with_suffix(".json")
     data.write_text(json.dumps(to_json(verdict, flow), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     click.echo(f"{verdict.state.value}: {output} and {data}")
     ctx.exit(verdict.state.exit_code)
 
 
-def _print_verdict(verdict: "Verdict") -> None:
+def _print_verdict(verdict: "Verdict", options: list[str]) -> None:
     from holdfast.pipelines.recon.telling import headlines, next_step, tell_finding
 
     for line in headlines(verdict):
@@ -294,7 +297,7 @@ def _print_verdict(verdict: "Verdict") -> None:
         click.echo(present.printable(tell_finding(finding)))
     if len(findings) > SHOWN_MAX:
         click.echo(f"{len(findings) - SHOWN_MAX:,} more are named by --json")
-    step = next_step(verdict)
+    step = next_step(verdict, options)
     if step is not None:
         click.echo(f"what is missing is made up for by: {present.printable(step)}")
 

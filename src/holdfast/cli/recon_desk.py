@@ -14,6 +14,7 @@ import click
 from holdfast.cli.duration import DurationType, told
 from holdfast.cli.endpoint import BOOTSTRAP_DEFAULT, connect
 from holdfast.errors import DayUnreadable, HoldfastError, UsageError
+from holdfast.pipelines.config import FILE
 
 if TYPE_CHECKING:
     from holdfast.pipelines.config import Pipeline
@@ -24,7 +25,7 @@ pipeline_option = click.option(
     "--pipeline",
     "file",
     type=click.Path(path_type=Path),
-    default=Path("pipeline.yaml"),
+    default=FILE,
     show_default=True,
     metavar="FILE",
     help="The pipeline that the messages are of.",
@@ -100,6 +101,12 @@ def load(file: Path, bootstrap: str | None) -> "tuple[Pipeline, str]":
     address = bootstrap or found.bootstrap or BOOTSTRAP_DEFAULT
     parse_bootstrap(address)
     return found, address
+
+
+def named_again(file: Path, bootstrap: str | None) -> list[str]:
+    """The options with which another command means the same pipeline on the same cluster."""
+    options = [] if file == FILE else ["--pipeline", str(file)]
+    return options if bootstrap is None else [*options, "--bootstrap", bootstrap]
 
 
 def read_day(text: str, lateness_ms: int) -> "Day":

@@ -8,6 +8,8 @@ from typing import Final
 
 from holdfast.pipelines.identity import Identity
 
+FILE: Final = Path("pipeline.yaml")
+"""What commands take for a pipeline's file if none is named."""
 DAY_MS: Final = 86_400_000
 WINDOW_MS: Final = 600_000
 AUDIT: Final = "audit"

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from holdfast.cli.recon import recon
+from holdfast.cli.recon_desk import named_again
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.errors import CorruptData, HoldfastError
@@ -56,6 +57,22 @@ def run(scene: Scene, spark: SparkSession) -> Run:
         return CliRunner().invoke(recon, [*arguments, "--pipeline", str(scene.pipeline.path)])
 
     return run_command
+
+
+def test_the_command_that_makes_up_for_it_means_the_pipeline_and_the_cluster_that_were_judged(
+    run: Run, scene: Scene, cluster: Cluster, tmp_path: Path
+) -> None:
+    """On the terminal and on the page; what is the default is not said."""
+    file, day = str(scene.pipeline.path), ("acme", TODAY)
+    repair = f"holdfast recon repair acme {TODAY} --pipeline {file}"
+    opened = run("close", *day)
+    assert (opened.exit_code, opened.stdout.splitlines()[-1].partition(": ")[2]) == (1, repair)
+    elsewhere = run("close", *day, "--bootstrap", cluster.bootstrap).stdout.splitlines()[-1]
+    assert elsewhere.endswith(f"{repair} --bootstrap {cluster.bootstrap}")
+    page = tmp_path / "day.html"
+    assert run("report", *day, "-o", str(page), "--bootstrap", cluster.bootstrap).exit_code == 1
+    assert f"<code>{repair} --bootstrap {cluster.bootstrap}</code>" in page.read_text()
+    assert named_again(Path("pipeline.yaml"), None) == []
 
 
 def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene, cluster: Cluster) -> None:

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from holdfast.cli.main import holdfast
-from holdfast.pipelines.config import Alarms, Budget, Trigger
-from holdfast.pipelines.watch.evaluator import FILE, Alarm, AlarmKind
+from holdfast.pipelines.config import FILE, Alarms, Budget, Trigger
+from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind
 from holdfast.pipelines.watch.journal import Journal
 from holdfast.pipelines.watch.profile import derive
 from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, OpenTransaction, Spending, World

@@ -1,5 +1,6 @@
 """A tenant's day as one self-contained HTML page, and as JSON."""
 
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
@@ -15,13 +16,18 @@ ROWS_MAX: Final = 1_000
 
 
 def render(
-    verdict: Verdict, budget: Budget, *, flow: Flow | None = None, profile: Profile | None = None
+    verdict: Verdict,
+    budget: Budget,
+    *,
+    flow: Flow | None = None,
+    profile: Profile | None = None,
+    options: Sequence[str] = (),
 ) -> str:
-    """The page; what cannot be told of the flow is said."""
+    """The page; what cannot be told of the flow is said. For `options` see `next_step`."""
     head = f"<h1>{escape(verdict.tenant)} {verdict.day.date} {badge(verdict.state.value)}</h1>{law(verdict)}"
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in verdict.reasons)
     body = (
-        f"{head}{f'<ul>{reasons}</ul>' if reasons else ''}{_step(verdict)}"
+        f"{head}{f'<ul>{reasons}</ul>' if reasons else ''}{_step(verdict, options)}"
         f"{section('Ingested and ended', plots.cumulative(verdict))}"
         f"{section('Windows', plots.strip(verdict))}"
         f"{section('Error budget', plots.burn(verdict, budget))}"
@@ -122,8 +128,8 @@ def findings(verdict: Verdict, rows_max: int, *, others: str = "the JSON beside 
     return f"<table><tr><th>Kind</th><th>Id</th><th>Why</th><th>Records</th></tr>{rows}</table>{left_out}"
 
 
-def _step(verdict: Verdict) -> str:
-    step = next_step(verdict)
+def _step(verdict: Verdict, options: Sequence[str]) -> str:
+    step = next_step(verdict, options)
     return f"<p>What is missing is made up for by <code>{escape(step)}</code>.</p>" if step else ""
 
 

@@ -1,6 +1,7 @@
 """Verdicts in words and as JSON."""
 
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -27,11 +28,14 @@ def _count(kind: Kind, number: int) -> str:
     return f"{kind} {number:,}{' records' if is_of_records else ''}"
 
 
-def next_step(verdict: Verdict) -> str | None:
-    """The command that makes up for what can be made up for; None where there is none."""
+def next_step(verdict: Verdict, options: Sequence[str] = ()) -> str | None:
+    """The command that makes up for what can be made up for; None where there is none.
+
+    `options` are those that name the pipeline and the cluster that were judged.
+    """
     if verdict.state is not DayState.OPEN or not verdict.evidence.found.get(Kind.MISSING):
         return None
-    return f"holdfast recon repair {shlex.quote(verdict.tenant)} {verdict.day.date}"
+    return shlex.join(["holdfast", "recon", "repair", verdict.tenant, verdict.day.date.isoformat(), *options])
 
 
 def tell_finding(finding: Finding) -> str:

@@ -14,14 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.pipelines.config import FILE
 from holdfast.pipelines.watch.profile import Profile
 from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, Spending, World
 
 SAMPLES_MAX: Final = 4_096
 MINUTE_MS: Final = 60_000
 DAY_MINUTES: Final = 1_440
-FILE: Final = Path("pipeline.yaml")
-"""What commands take for the pipeline's file if none is named."""
 
 
 class AlarmKind(StrEnum):

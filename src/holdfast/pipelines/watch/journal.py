@@ -5,7 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.pipelines.watch.evaluator import FILE, Alarm, AlarmKind, Evaluator, Severity
+from holdfast.pipelines.config import FILE
+from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import Profile
 from holdfast.pipelines.watch.world import World
 
