@@ -1,5 +1,7 @@
 """What is covered by kept fingerprints, as a pure function; and their records, there and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from holdfast.pipelines.recon.kept import (
     Coverage,
     Spans,
     Sums,
+    begins_late,
     cover,
     decode_coverage,
     decode_key,
@@ -32,6 +35,7 @@ COVERAGE = Coverage(
     lateness_ms=900_000,
     since_ms=0,
     spans={PLACE: (3, 9)},
+    whole_since_ms=1_200_000,
 )
 
 
@@ -54,6 +58,17 @@ def test_every_covered_offset_is_counted_once_whatever_comes_again(
         assert all(counted.count(offset) == 1 for offset in range(start, end))
 
 
+def test_coverage_begins_late_where_records_were_before_it() -> None:
+    """In a partition that is new to it, or behind a hole; not where it only goes on."""
+    begun = {PLACE: (0, 10)}
+    assert not begins_late({}, begun)
+    assert not begins_late(begun, {PLACE: (0, 12), TopicPartition("in", 1): (0, 3)})
+    assert not begins_late({PLACE: (3, 9)}, {PLACE: (3, 12)})
+    assert begins_late({}, {PLACE: (3, 9)})
+    assert begins_late(begun, {PLACE: (12, 15)})
+    assert begins_late(begun, begun | {TopicPartition("in", 1): (1, 3)})
+
+
 def test_behind_a_hole_coverage_begins_anew() -> None:
     spans, _ = cover({}, [offsets(0, 10)])
     assert cover(spans, [offsets(5, 12)]) == ({PLACE: (0, 12)}, [offsets(10, 12)])
@@ -62,7 +77,10 @@ def test_behind_a_hole_coverage_begins_anew() -> None:
 
 
 def test_records_there_and_back() -> None:
-    assert decode_coverage(encode_coverage(COVERAGE)) == COVERAGE
+    written = encode_coverage(COVERAGE)
+    assert decode_coverage(written) == COVERAGE
+    first_kept = written.replace(b'"whole_since_ms":1200000,', b"")
+    assert decode_coverage(first_kept) == replace(COVERAGE, whole_since_ms=0)
     group = Group("a/b/ü", LATE, 1_794_614_400_000)
     cells = np.arange(64, dtype=np.uint64).reshape(16, 4) + np.uint64(1 << 63)
     made = Sums(life="a", part="7", group=group, cells=cells, spans={PLACE: (3, 9)})

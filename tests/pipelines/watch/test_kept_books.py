@@ -98,7 +98,7 @@ def test_a_window_is_not_judged_before_all_of_it_is_counted(follow: Follow) -> N
     assert follow.settle(SEALED + follow.passing_ms) == []
 
 
-def test_of_windows_from_before_coverage_began_nobody_can_tell(follow: Follow) -> None:
+def test_of_windows_from_before_coverage_began_nobody_can_tell(follow: Follow, cluster: Cluster) -> None:
     follow.scene.ingest("acme", "before", NOON)
     follow.scene.write()
     skipped = follow.book.ranges()
@@ -114,6 +114,34 @@ def test_of_windows_from_before_coverage_began_nobody_can_tell(follow: Follow) -
     follow.scene.ingest("acme", "since", later)
     follow.keep()
     assert follow.settle(later + WINDOW_MS + LATENESS_MS) == [("acme", 1, 0)]
+    follow.books = KeptBooks(cluster, follow.pipeline)
+    assert follow.settle(later + 2 * HOUR_MS) == [("acme", 1, 0)], (
+        "a watcher that is started again tells it, too"
+    )
+
+
+def test_of_windows_with_a_hole_in_their_coverage_nobody_can_tell_whoever_was_started_when(
+    follow: Follow, cluster: Cluster
+) -> None:
+    """Records went while the keeper was away: what it had counted of their windows is not all."""
+    follow.scene.ingest("acme", "counted", NOON)
+    follow.keep()
+    follow.look(NOON)
+    follow.scene.end("acme", "counted", NOON, F)
+    follow.scene.write()
+    gone = {(each.topic, each.partition): each.end for each in follow.book.ranges()}
+    later = SEALED + HOUR_MS
+    follow.scene.ingest("acme", "since", later)
+    follow.scene.write()
+    back = follow.book.keeper(at_ms=later - WINDOW_MS)
+    back.keep(
+        NO_SPARK, [replace(each, start=gone[each.topic, each.partition]) for each in follow.book.ranges()]
+    )
+    assert follow.settle(later + WINDOW_MS + LATENESS_MS) == [("acme", 1, 0)]
+    follow.books = KeptBooks(cluster, follow.pipeline)
+    assert [each.window_ms for each in follow.books.look(later + 2 * HOUR_MS)[0]] == []
+    found = follow.books.look(later + 2 * HOUR_MS + follow.passing_ms)[0]
+    assert [each.window_ms for each in found] == [later - later % WINDOW_MS], "not the one with the hole"
 
 
 def test_sums_of_another_life_count_no_longer(follow: Follow, cluster: Cluster) -> None:

@@ -31,6 +31,7 @@ from holdfast.pipelines.recon.kept import (
     Follower,
     Spans,
     Sums,
+    begins_late,
     cover,
     decode_coverage,
     decode_key,
@@ -137,7 +138,9 @@ class Ledger:
     def write(self, made: Scanned[Piece], spans: Spans, *, now_ms: int) -> None:
         """Adds what was counted, in one transaction with what is covered now."""
         since_ms = max(self.coverage.since_ms, now_ms - now_ms % DAY_MS - KEPT_MS)
-        coverage = replace(self.coverage, since_ms=since_ms, spans=spans)
+        coverage = replace(
+            self.coverage, since_ms=since_ms, spans=spans, whole_since_ms=self._whole_since_ms(spans, now_ms)
+        )
         if len(self._cells.groups) > GROUPS_MAX:
             self._begin_part()
         self._cells.merge(made.cells.items(), bucket_bits=made.cells.bucket_bits)
@@ -182,11 +185,22 @@ class Ledger:
         if covered is None:
             return fresh
         known = decode_coverage(covered)
-        alike = (
-            replace(fresh, life=known.life, seed=known.seed, since_ms=known.since_ms, spans=known.spans)
-            == known
+        alike = replace(
+            fresh,
+            life=known.life,
+            seed=known.seed,
+            since_ms=known.since_ms,
+            spans=known.spans,
+            whole_since_ms=known.whole_since_ms,
         )
-        return known if alike else fresh
+        return known if alike == known else fresh
+
+    def _whole_since_ms(self, spans: Spans, now_ms: int) -> int:
+        """Kept, so that whoever judges windows knows it however often it is started itself."""
+        if not begins_late(self.coverage.spans, spans):
+            return self.coverage.whole_since_ms
+        window_ms = self.coverage.window_ms
+        return max(self.coverage.whole_since_ms, now_ms - now_ms % window_ms + window_ms)
 
     def _begin_part(self) -> None:
         self._part = secrets.token_hex(4)

@@ -49,6 +49,8 @@ class Coverage:
     """Windows that begin earlier are not kept."""
     spans: Spans
     """Every offset of these is counted, once."""
+    whole_since_ms: int = 0
+    """Windows that begin earlier may have records from before coverage began, which are in no sums."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ def encode_coverage(coverage: Coverage) -> bytes:
         "window_ms": coverage.window_ms,
         "lateness_ms": coverage.lateness_ms,
         "since_ms": coverage.since_ms,
+        "whole_since_ms": coverage.whole_since_ms,
         "spans": _plain(coverage.spans),
     }
     return json.dumps(fields, separators=(",", ":")).encode()
@@ -194,6 +197,8 @@ def decode_coverage(value: bytes) -> Coverage:
             window_ms=fields["window_ms"],
             lateness_ms=fields["lateness_ms"],
             since_ms=fields["since_ms"],
+            # The first keepers did not write it.
+            whole_since_ms=fields.get("whole_since_ms", 0),
             spans=_spans(fields["spans"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
@@ -219,6 +224,11 @@ def cover(
             end = found.end
         covered[place] = first, end
     return covered, fresh
+
+
+def begins_late(known: Spans, covered: Spans) -> bool:
+    """Whether coverage begins, or begins anew, behind records that are in no sums, be they there or gone."""
+    return any(start > known.get(place, (0, 0))[0] for place, (start, _) in covered.items())
 
 
 def _fields(value: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A sealed window is judged when everything is counted that was in the topics so long after it was first seen not to
 balance that nothing should be on its way any more: a late message has the time that a healthy pipeline takes. How far
 the keeper has come is seen from its coverage and from where the topics ended at earlier looks. And of windows from
-before coverage began nobody can tell.
+before coverage began, which is kept with it, nobody can tell.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
+from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.recon.balance import unbalanced
 from holdfast.pipelines.recon.day import LATENESS_MS
@@ -55,8 +55,6 @@ class KeptBooks:
         self._passing_ms = passing_ms(pipeline)
         self._ends: deque[tuple[int, Ends]] = deque(maxlen=ENDS_MAX)
         self._covered_ms = 0
-        self._known_from_ms = 0
-        """Windows that begin earlier are not counted from their beginning."""
         self._uneven_ms: dict[tuple[str, int], int] = {}
         """Since when a sealed window does not balance."""
 
@@ -67,17 +65,18 @@ class KeptBooks:
                 return (), ()
             self._follower = Follower(self._cluster, self._topic)
         # Ends first: what comes meanwhile is not to be taken for covered.
-        self._ends.append((now_ms, self._find(LATEST)))
+        self._ends.append((now_ms, self._find_ends()))
         self._read(now_ms)
         self._note_covered()
         return self._find_mismatches(now_ms), find_spendings(self._windows, now_ms)
 
     def _find_mismatches(self, now_ms: int) -> tuple[Mismatch, ...]:
         """Sealed windows that have not balanced since an earlier look, with all counted that has had its time since."""
+        whole_since_ms = self._coverage.whole_since_ms if self._coverage is not None else 0
         found = {
             (each.tenant, each.window_ms): each
             for each in find_mismatches(self._windows, sealed_ms=now_ms - LATENESS_MS)
-            if each.window_ms >= self._known_from_ms
+            if each.window_ms >= whole_since_ms
         }
         self._uneven_ms = {place: self._uneven_ms.get(place, now_ms) for place in found}
         return tuple(
@@ -107,8 +106,6 @@ class KeptBooks:
         self._windows = {place: window for place, window in self._windows.items() if place[1] >= first_ms}
         if self._coverage is not None and (before is None or before.life != self._coverage.life):
             changed |= self._sums.keys()
-        if self._coverage is not None and self._begins_late(before, self._coverage):
-            self._known_from_ms = now_ms
         for place in changed & self._sums.keys():
             self._windows[place] = self._balance(*place)
 
@@ -130,20 +127,11 @@ class KeptBooks:
             is_balanced=not unbalanced(made, tenant, start_ms, self._law),
         )
 
-    def _begins_late(self, before: Coverage | None, now: Coverage) -> bool:
-        """Whether records that are there, or were until lately, are in no sums."""
-        known = before.spans if before is not None and before.life == now.life else {}
-        fresh = {place: start for place, (start, _) in now.spans.items() if place not in known}
-        first = self._find(EARLIEST) if any(fresh.values()) else {}
-        return any(now.spans.get(place, span)[0] > span[0] for place, span in known.items()) or any(
-            start > first.get(place, 0) for place, start in fresh.items()
-        )
-
-    def _find(self, where: int) -> Ends:
-        """An offset of every partition that is counted."""
+    def _find_ends(self) -> Ends:
+        """Of every partition that is counted."""
         found: dict[TopicPartition, int] = {}
         for topic in self._topics:
-            partitions = dict.fromkeys(self._cluster.topic(topic).partitions, where)
+            partitions = dict.fromkeys(self._cluster.topic(topic).partitions, LATEST)
             offsets = list_offsets(self._cluster, topic, partitions, isolation=Isolation.READ_COMMITTED)
             found |= {TopicPartition(topic, number): offset for number, offset in offsets.items()}
         return found
