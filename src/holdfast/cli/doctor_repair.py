@@ -53,9 +53,9 @@ def repair(
     TOPIC:PARTITION:REPLICA is a replica that is rebuilt: taken out of the assignment and, when its broker has deleted
     the copy, added again, so that it is made anew from the leader. Refused where fewer than min.insync.replicas would
     stay in sync. TOPIC:PARTITION:producer=ID is a transaction that hangs on the leader; it is aborted, as `holdfast txn
-    abort` does. Both need the right Alter on the cluster, an abort also Describe and Write on the transactional id.
-    Exit code 0: done, and the doctor finds nothing more; 1 if not; 3 if the cluster cannot be asked, or a right is
-    missing.
+    abort` does. A rebuild needs the right Alter on the cluster; an abort needs Describe and Write on the transactional
+    id, and Alter on the cluster only where no coordinator tells of the transaction. Exit code 0: done, and the doctor
+    finds nothing more; 1 if not; 3 if the cluster cannot be asked, or a right is missing.
     """
     wanted = [_parse(target) for target in targets]
     reports: list[tuple[Plan | AbortPlan, Examination | None]] = []

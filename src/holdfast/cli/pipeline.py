@@ -109,7 +109,11 @@ def run(
 @bootstrap_option
 @json_option
 def status(file: Path, bootstrap: str | None, as_json: bool) -> None:
-    """Show how the pipeline in FILE is, from outside. Exit code 1 if a part of it does not run."""
+    """Show how the pipeline in FILE is, from outside. Exit code 1 if a part of it does not run.
+
+    Messages are counted under the end states that they were to be sent with; what was GIVEN UP for a topic, in delivery
+    mode dual, is among them.
+    """
     from holdfast.cli.pipeline_view import print_status
     from holdfast.pipelines.status import look_at
 

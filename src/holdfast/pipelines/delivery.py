@@ -21,9 +21,9 @@ class Delivered:
     """What there is to tell of a batch that went out."""
 
     counted: Noted = field(default_factory=dict)
-    """What was sent, by tenant, window and stage; nothing if an earlier attempt had sent it."""
+    """What was to be sent, by tenant, window and stage; nothing if an earlier attempt had sent it."""
     given_up: Mapping[str, int] = field(default_factory=dict)
-    """By topic: messages that never got there, and never will."""
+    """By topic: messages that never got there, and never will. They are counted, too."""
 
 
 class Delivery(Protocol):

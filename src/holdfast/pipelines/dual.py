@@ -54,7 +54,7 @@ class DualSends:
         self._pause_s = pause_s
 
     def __call__(self, records: DataFrame, topics: tuple[str, ...], *, note: Note) -> Sent:
-        """The topics in the order in which a message is sent to them; what is sent is noted."""
+        """The topics in the order in which a message is sent to them; what is to be sent is noted, given up or not."""
         options = WriteOptions(bootstrap=self._bootstrap, topics=topics, delivery=Delivery.AT_LEAST_ONCE)
         with Cluster(self._bootstrap, client_id=CLIENT_ID) as cluster:
             outputs = find_outputs(cluster, options)

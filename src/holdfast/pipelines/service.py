@@ -17,13 +17,13 @@ class BatchReport:
 
     batch_id: int
     messages: Mapping[str, int]
-    """By stage."""
+    """By stage, with those that were given up."""
     given_up: Mapping[str, int] = field(default_factory=dict)
     """By topic."""
 
 
 class Service:
-    """For `foreachBatch`: transforms a batch, and has it delivered; what is counted is what is sent."""
+    """For `foreachBatch`: transforms a batch, and has it delivered; what is counted is what was to be sent."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class QueryState:
     positions: dict[str, int] = field(default_factory=dict)
     """By partition: the offset after the last one that is done with."""
     messages: dict[str, int] = field(default_factory=dict)
-    """By stage, since the start."""
+    """By stage, since the start, with those that were given up."""
     given_up: dict[str, int] = field(default_factory=dict)
     """By topic, since the start."""
 
