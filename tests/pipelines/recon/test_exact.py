@@ -1,4 +1,4 @@
-"""Few rows are counted here: what is found is what the law says of each id, and what a plan finds."""
+"""Few rows are counted here: what is found is what the law says of each id, and how many there are is known before."""
 
 from collections import Counter, defaultdict
 
