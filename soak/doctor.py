@@ -6,12 +6,11 @@ the same written again.
 
 import secrets
 import sys
-import tempfile
-from pathlib import Path
 
 import click
 
-from holdfast.lab.kafka_broker import DEFAULT_VERSION, STARTS_FAST, KafkaCluster, find_release
+from holdfast.lab.kafka_broker import DEFAULT_VERSION
+from soak.brokers import three_brokers
 from tests.kafka.healthy import Healthy
 
 SEED_MAX = 10**9
@@ -28,19 +27,8 @@ def main(seconds: int, version: str, seed: int | None) -> None:
     """Exit code 1 if the doctor confirms a difference or cannot look at who is there, or if a pause does not end."""
     seed = secrets.randbelow(SEED_MAX) if seed is None else seed
     click.echo(f"python -m soak.doctor --kafka {version} --seconds {seconds} --seed {seed}")
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
-        KafkaCluster(
-            Path(directory),
-            jars=find_release(version),
-            nodes=3,
-            properties=PROPERTIES,
-            heap_mb=400,
-            log_level="ERROR",
-            java_options=STARTS_FAST,
-        ) as brokers,
-    ):
-        healthy = Healthy(brokers, Path(directory), seed)
+    with three_brokers(version, PROPERTIES) as (brokers, directory):
+        healthy = Healthy(brokers, directory, seed)
         try:
             healthy.live(seconds)
         except AssertionError as failure:

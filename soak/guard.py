@@ -5,14 +5,13 @@ of a guard, which is killed there and started again: no topic stays paused, and 
 """
 
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import click
 
 from holdfast.lab.engines.kafka_options import CLIENTS, KafkaOptions
-from holdfast.lab.kafka_broker import DEFAULT_VERSION, STARTS_FAST, KafkaCluster, find_release
+from holdfast.lab.kafka_broker import DEFAULT_VERSION
+from soak.brokers import three_brokers
 from tests.kafka.guarded import live_guarded
 from tests.kafka.outages import PROPERTIES, Outages
 
@@ -45,19 +44,8 @@ def main(
 
 
 def _die_at_each_step(version: str, first: int) -> None:
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
-        KafkaCluster(
-            Path(directory),
-            jars=find_release(version),
-            nodes=3,
-            properties=PROPERTIES,
-            heap_mb=400,
-            log_level="ERROR",
-            java_options=STARTS_FAST,
-        ) as brokers,
-    ):
-        outages = Outages(brokers, Path(directory))
+    with three_brokers(version, PROPERTIES) as (brokers, directory):
+        outages = Outages(brokers, directory)
         outages.at_each_step(click.echo, first)
         click.echo(f"killed at {len(outages.deaths)} steps on Apache Kafka {version}")
 
