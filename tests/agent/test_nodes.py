@@ -12,7 +12,7 @@ from holdfast.agent.committer import Committed, Committer
 from holdfast.agent.fetch_plan import PartitionReader
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.store_set import StoreSet
-from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, Upkeep
+from holdfast.agent.writes import AppendBatch, CreateTopic, MoveLeader, Stored, Upkeep, UpkeepOfMany
 from holdfast.errors import (
     CommitRefused,
     NotEnoughReplicas,
@@ -25,7 +25,7 @@ from holdfast.records.walk import walk_valid
 from holdfast.store.faulty import FaultyStore
 from holdfast.store.footer import TopicCreated
 from holdfast.store.local import LocalStore
-from holdfast.store.replica_changes import ReplicasAssigned
+from holdfast.store.replica_changes import KeeperLeased, ReplicasAssigned
 from tests.agent.batches import NOW_MS, batch, view
 from tests.agent.faults import FaultyPlane, faulty_store
 
@@ -144,6 +144,36 @@ def test_placements_are_judged_with_the_leaders_that_their_frame_moves(trio: Tri
     assert trio.committer.commit([MoveLeader(WIDE, 3), fitting]).answers == [None, None]
     partition = trio.plane.find_partition(*WIDE)
     assert (partition.leader, partition.replicas) == (3, (3, 1))
+
+
+def test_upkeep_of_many_leaves_out_what_does_not_fit(trio: Trio) -> None:
+    """Each is judged with what fits before it and with the rest of the group; one frame holds all that is left."""
+    one, two = KeeperLeased(1, 1), KeeperLeased(2, 1)
+    frame = trio.committer.last_frame
+    before = Upkeep(KeeperLeased(3, 1), trio.plane)
+    many = UpkeepOfMany([one, KeeperLeased(3, 1), KeeperLeased(1, 1), two, KeeperLeased(1, 2)], trio.plane)
+    batch_beside = AppendBatch(NARROW, view(batch(b"a")), 2, in_sync_min=2)
+    done, refused, stored = trio.committer.commit([before, many, batch_beside]).answers
+    assert (done, offset_of(stored)) == (None, 0)
+    assert isinstance(refused, list)
+    assert [refusal and str(refusal) for refusal in refused] == [
+        None,
+        "the lease of store 3 is 1: 1 is not the next",
+        "the lease of store 1 is 1: 1 is not the next",
+        None,
+        None,
+    ]
+    assert trio.committer.last_frame == frame + 1
+    assert [state.lease for state in trio.plane.list_stores()] == [2, 1, 1]
+
+
+def test_upkeep_of_which_nothing_fits_is_no_frame(trio: Trio) -> None:
+    """Nor does it harm what is planned with it."""
+    frame = trio.committer.last_frame
+    (refused,) = trio.committer.commit([UpkeepOfMany([KeeperLeased(1, 7)] * 2, trio.plane)]).answers
+    assert isinstance(refused, list)
+    assert [type(refusal) for refusal in refused] == [CommitRefused] * 2
+    assert trio.committer.last_frame == frame
 
 
 def test_min_insync_replicas_is_judged_per_partition(trio: Trio) -> None:

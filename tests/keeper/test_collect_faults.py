@@ -183,7 +183,7 @@ class Attempts:
             self.longest = max(self.longest, step - self.guillotine.left)
             self.guillotine.left, self.guillotine.is_dead = None, False
             # Nobody hears of it any more, and its hold on the store runs out.
-            self.engine.cluster.desk._held.clear()
+            self.engine.cluster.desk.let_go(f"keeper {self._number}")
 
 
 def test_killed_at_every_step(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from holdfast.keeper.gateway import Gateway
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import CarriedPublication, Publication
 from holdfast.keeper.round import Round
-from holdfast.keeper.runner import InProcessRunner, Progress, Result
+from holdfast.keeper.runner import Done, InProcessRunner, Progress
 from holdfast.keeper.work import WorkItem
 from holdfast.store.carried import CarriedWriter, carried_number
 from holdfast.store.segment import SegmentWriter, segment_file
@@ -116,13 +116,14 @@ def test_what_was_published_after_a_look_stays(patient: Engine, monkeypatch: pyt
     patient.append(key, (b"a", b"one"))
     publish = patient.gateway.publish
 
-    def take_long(publication: Publication) -> str | None:
+    def take_long(publications: Sequence[Publication]) -> list[str | None]:
+        (publication,) = (each for each in publications if each.store == 1)
         patient.gateway.find_files(1)
         clock.seconds += GRACE_SECONDS
         found = patient.gateway.find_files(1)
         assert {each.seconds for each in found.segments} == {GRACE_SECONDS}
         assert {each.file for each in found.segments} == {old, publication.added[0].file}
-        return publish(publication)
+        return publish(publications)
 
     monkeypatch.setattr(patient.gateway, "publish", take_long)
     monkeypatch.setattr(Round, "_collect", lambda self: None)
@@ -141,7 +142,7 @@ def test_who_lost_the_lease_cannot_publish_and_its_files_go(engine: Engine) -> N
     other = Gateway(engine._ask, holder="other")
 
     class Paused(InProcessRunner):
-        def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[tuple[int, Result]]:
+        def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[Done]:
             for each in super().run(items, on_progress):
                 engine.gateway.release(1)
                 assert other.lease(1) == 2
@@ -165,9 +166,10 @@ def test_only_segments_of_its_lease_are_published(engine: Engine, monkeypatch: p
     engine.append(key, (b"a", b"one"))
     publish = engine.gateway.publish
 
-    def publish_older(publication: Publication) -> str | None:
+    def publish_older(publications: Sequence[Publication]) -> list[str | None]:
+        (publication,) = publications
         older = [replace(each, file=each.file.replace(".1-", ".0-")) for each in publication.added]
-        return publish(replace(publication, added=older))
+        return publish([replace(publication, added=older)])
 
     monkeypatch.setattr(engine.gateway, "publish", publish_older)
     assert engine.round().refused == 1

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -71,7 +72,7 @@ class SplitReplica(Replica):
             progress.append(size_bytes)
 
         self._run_in_threads(item, whole, content)
-        ((_, split),) = run_split([item], [self.parts], self._run_jobs, advance)
+        (((_, split),),) = run_split([item], [self.parts], self._run_jobs, advance)
         assert isinstance(split, Rewrite), split
         assert self._content(split.added) == content
         assert set(split.removed) == set(whole.removed)
@@ -241,7 +242,7 @@ def spoil_marks(spoil: Callable[[Path], object]) -> RunJobs:
 
 
 def result_of(item: WorkItem, run_jobs: RunJobs) -> Result:
-    ((_, result),) = run_split([item], [3], run_jobs, lambda size_bytes: None)
+    (((_, result),),) = run_split([item], [3], run_jobs, lambda size_bytes: None)
     return result
 
 
@@ -303,7 +304,7 @@ def test_an_item_of_which_one_job_fails_has_failed(tmp_path: Path, kind: type[Jo
             else:
                 yield number, run_encoded(job)
 
-    results = dict(run_split([item, sound], [3, 3], run_jobs, lambda size_bytes: None))
+    results = dict(chain.from_iterable(run_split([item, sound], [3, 3], run_jobs, lambda size_bytes: None)))
     assert isinstance(results[0], StoreFailed)
     assert isinstance(results[1], Rewrite)
     assert replica.files() == before

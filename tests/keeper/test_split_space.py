@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.keeper.job_task import run_job
 from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob
 from holdfast.keeper.round import Round
-from holdfast.keeper.runner import Progress, Result
+from holdfast.keeper.runner import Done, Progress
 from holdfast.keeper.split import run_split
 from holdfast.keeper.work import WorkItem
 from tests.keeper.engine import Engine
@@ -34,7 +34,7 @@ class SplitInTwo:
     def __init__(self, *, is_killed_after: type[Job] | None) -> None:
         self._is_killed_after = is_killed_after
 
-    def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[tuple[int, Result]]:
+    def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[Done]:
         return run_split(items, [2] * len(items), self._run_jobs, on_progress)
 
     def _run_jobs(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | HoldfastError]]:

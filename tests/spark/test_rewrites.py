@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -62,7 +63,7 @@ def test_one_that_fails_does_not_harm_the_others(engine: Engine, spark: SparkSes
     data = bytearray(damaged.read_bytes())
     data[items[1].pieces[0].position + 65] ^= 1
     damaged.write_bytes(data)
-    results = dict(SparkRunner(spark).run(items, lambda size_bytes: None))
+    results = dict(chain.from_iterable(SparkRunner(spark).run(items, lambda size_bytes: None)))
     assert [isinstance(results[number], Rewrite) for number in range(3)] == [True, False, True]
     assert isinstance(results[1], KeeperFailed)
     assert "CRC" in str(results[1])
@@ -82,7 +83,7 @@ def test_a_task_that_brings_the_job_down_does_not_harm_the_others(
     _, sound = small_item(tmp_path / "sound")
     _, greedy = small_item(tmp_path / "greedy")
     items = [replace(greedy, map_bytes_max=1 << 39), sound]
-    results = dict(SparkRunner(spark).run(items, lambda size_bytes: None))
+    results = dict(chain.from_iterable(SparkRunner(spark).run(items, lambda size_bytes: None)))
     assert isinstance(results[1], Rewrite)
     assert isinstance(results[0], KeeperFailed)
     assert "Unable to allocate 512. GiB" in str(results[0])
@@ -106,14 +107,14 @@ def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path: Path, spa
     killer.start()
     try:
         pieces = tuple(replace(piece, path=str(blocked)) for piece in item.pieces)
-        ((_, result),) = SparkRunner(spark).run([replace(item, pieces=pieces)], lambda size_bytes: None)
+        (((_, result),),) = SparkRunner(spark).run([replace(item, pieces=pieces)], lambda size_bytes: None)
     finally:
         is_over.set()
         killer.join()
     assert isinstance(result, KeeperFailed)
     assert "\n" not in str(result)
     assert str(result).startswith("a Spark task failed: ")
-    ((_, result),) = SparkRunner(spark).run([item], lambda size_bytes: None)
+    (((_, result),),) = SparkRunner(spark).run([item], lambda size_bytes: None)
     assert isinstance(result, Rewrite)
     assert {path.suffix for path in replica.files()} == {".log", ".index"}
 
@@ -135,7 +136,7 @@ def test_a_hot_replica_is_split(
     whole = rewrite(item, seed=1)
     before = replica.files()
     progress: list[int] = []
-    ((_, split),) = SparkRunner(spark, ALWAYS_HOT).run([item], progress.append)
+    (((_, split),),) = SparkRunner(spark, ALWAYS_HOT).run([item], progress.append)
     assert isinstance(split, Rewrite)
     of_one, of_many = (
         b"".join(replica.path(segment).read_bytes() for segment in done.added) for done in (whole, split)

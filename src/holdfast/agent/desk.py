@@ -5,7 +5,6 @@ process or over HTTP. Reading goes on in threads: a long list must not hold up t
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,22 +12,25 @@ from uuid import UUID
 
 from holdfast.agent.catalog import Catalog
 from holdfast.agent.group_commit import GroupCommit
+from holdfast.agent.keeper_leases import KeeperLeases
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.pins import Pins
 from holdfast.agent.space import Space
 from holdfast.agent.topic_config import compaction_config, is_compacted, segment_bytes
-from holdfast.agent.writes import Upkeep
+from holdfast.agent.writes import Upkeep, UpkeepOfMany
 from holdfast.control.plane import ControlPlane, Extent, LogBounds, Topic
 from holdfast.control.replicas import PartitionRemoval, ReplicaManifest, Segment, StorePhase
 from holdfast.errors import CommitRefused, OutcomeMissing, UnknownTopicOrPartition
 from holdfast.keeper import messages
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
+    AllPublished,
     CarriedPublication,
     Key,
-    Leased,
-    LeaseWanted,
+    Leases,
+    LeasesWanted,
     Publication,
+    Publications,
     Published,
     StoreInfo,
     StoreNamed,
@@ -52,20 +54,11 @@ from holdfast.store.replica_changes import (
 from holdfast.store.segment import parse_segment_file
 from holdfast.store.store import Store
 
-LEASE_SECONDS = 30.0
-"""How long a lease is good for without a word from its holder."""
 VIEWS_MAX = 200
 EXTENTS_PER_VIEW_MAX = 20_000
 PAGE_BYTES_MAX = 1 << 62
 
 Answer = Callable[[dict[str, Any]], Awaitable[object]]
-
-
-@dataclass(slots=True)
-class _Held:
-    holder: str
-    lease: int
-    until: float
 
 
 @dataclass(slots=True)
@@ -101,7 +94,7 @@ class Desk:
         self._limits = limits
         self._grace_ms = grace_ms
         self._wall_ms = wall_ms
-        self._held: dict[int, _Held] = {}
+        self._leases = KeeperLeases(plane, commits)
         self.activity = KeeperActivity()
         self._space = Space(
             plane,
@@ -110,7 +103,7 @@ class Desk:
             directories=directories,
             pins=pins,
             limits=limits,
-            is_leased=self._is_leased,
+            is_leased=self._leases.is_held,
         )
         self.questions: Mapping[str, Answer] = {
             "stores": self._list_stores,
@@ -126,7 +119,7 @@ class Desk:
 
     def let_go(self, holder: str) -> None:
         """Whoever holds these stores is dead: the next keeper need not wait until its leases have run out."""
-        self._held = {store: held for store, held in self._held.items() if held.holder != holder}
+        self._leases.release_all(holder)
 
     async def is_anything_due(self) -> bool:
         """Whether a keeper would find work."""
@@ -163,36 +156,13 @@ class Desk:
     async def _find_limits(self, document: dict[str, Any]) -> KeeperLimits:
         return self._limits
 
-    async def _lease(self, document: dict[str, Any]) -> Leased:
-        """Whoever holds the store goes on holding it; it takes a frame to give it to somebody else."""
-        wanted = messages.convert(document, LeaseWanted)
-        now = time.monotonic()
-        held = self._held.get(wanted.store)
-        if held is not None and held.until > now:
-            if held.holder != wanted.holder:
-                return Leased(lease=None, holder=held.holder)
-            held.until = now + LEASE_SECONDS
-            return Leased(lease=held.lease, holder=held.holder)
-        before = next(state for state in self._plane.list_stores() if state.store == wanted.store)
-        lease = before.lease + 1
-        # Held before it is durable, so that two who ask at the same time do not both get it.
-        self._held[wanted.store] = _Held(wanted.holder, lease, now + LEASE_SECONDS)
-        try:
-            await self._commits.submit(Upkeep(KeeperLeased(wanted.store, lease), self._plane))
-        except BaseException:
-            self._held.pop(wanted.store, None)
-            raise
-        return Leased(lease=lease, holder=wanted.holder)
-
-    def _is_leased(self, store: int) -> bool:
-        held = self._held.get(store)
-        return held is not None and held.until > time.monotonic()
+    async def _lease(self, document: dict[str, Any]) -> Leases:
+        wanted = messages.convert(document, LeasesWanted)
+        return Leases(leases=await self._leases.take(wanted.stores, wanted.holder))
 
     async def _release(self, document: dict[str, Any]) -> dict[str, object]:
-        wanted = messages.convert(document, LeaseWanted)
-        held = self._held.get(wanted.store)
-        if held is not None and held.holder == wanted.holder:
-            del self._held[wanted.store]
+        wanted = messages.convert(document, LeasesWanted)
+        if self._leases.release(wanted.stores, wanted.holder):
             self.activity.round_ended_ms = self._wall_ms()
         return {}
 
@@ -200,32 +170,20 @@ class Desk:
         wanted = messages.convert(document, ViewsWanted)
         return await asyncio.to_thread(self._read_views, wanted)
 
-    async def _publish(self, document: dict[str, Any]) -> Published:
-        publication = messages.convert(document, Publication)
-        names = [parse_segment_file(segment.file) for segment in publication.added]
-        if any(name.lease != publication.lease for name in names):
-            return Published(refused=f"a file is none of the lease {publication.lease}")
-        change = SegmentsPublished(
-            topic_id=UUID(publication.topic_id),
-            partition=publication.partition,
-            store=publication.store,
-            incarnation=publication.incarnation,
-            lease=publication.lease,
-            generation=publication.generation,
-            lineage=publication.lineage,
-            removed=tuple(publication.removed),
-            added=tuple(AddedSegment(**messages.plain(segment)) for segment in publication.added),
-            grant=Granted(*publication.grant),
-            mcco=publication.mcco,
-            mxfo=publication.mxfo,
-            at_ms=self._grace_ms(),
-        )
-        published = await self._submit(change)
-        if published.refused is None:
-            self.activity.published += 1
-        else:
-            self.activity.refused += 1
-        return published
+    async def _publish(self, document: dict[str, Any]) -> AllPublished:
+        """In one frame, but each is refused on its own."""
+        publications = messages.convert(document, Publications).publications
+        refused = [_find_foreign_file(publication) for publication in publications]
+        fitting = [number for number, reason in enumerate(refused) if reason is None]
+        at_ms = self._grace_ms()
+        changes = [_published(publications[number], at_ms) for number in fitting]
+        answers = await self._commits.submit(UpkeepOfMany(changes, self._plane))
+        assert isinstance(answers, list)
+        for number, refusal in zip(fitting, answers, strict=True):
+            refused[number] = refusal and str(refusal)
+        self.activity.published += refused.count(None)
+        self.activity.refused += len(refused) - refused.count(None)
+        return AllPublished(refused=refused)
 
     async def _publish_carried(self, document: dict[str, Any]) -> Published:
         publication = messages.convert(document, CarriedPublication)
@@ -255,7 +213,7 @@ class Desk:
         refused = (await self._submit(KeeperLeased(store, state.lease + 1))).refused
         if refused is not None:
             return Published(refused=refused)
-        self._held.pop(store, None)
+        self._leases.drop(store)
         await asyncio.to_thread(self._space.save_snapshot, store)
         return await self._submit(StoreJoined(store))
 
@@ -368,3 +326,29 @@ def _may_be_due(manifest: ReplicaManifest, segments: Sequence[Segment]) -> bool:
     has_tombstones = any(segment.first_tombstone >= 0 for segment in segments)
     mcco = manifest.cleaned.mcco
     return has_tombstones or (not isinstance(mcco, Unreported) and mcco < manifest.settled_to)
+
+
+def _find_foreign_file(publication: Publication) -> str | None:
+    """Why it cannot be taken: only files of its lease are sure not to be deleted as orphans."""
+    names = (parse_segment_file(segment.file) for segment in publication.added)
+    if any(name.lease != publication.lease for name in names):
+        return f"a file is none of the lease {publication.lease}"
+    return None
+
+
+def _published(publication: Publication, at_ms: int) -> SegmentsPublished:
+    return SegmentsPublished(
+        topic_id=UUID(publication.topic_id),
+        partition=publication.partition,
+        store=publication.store,
+        incarnation=publication.incarnation,
+        lease=publication.lease,
+        generation=publication.generation,
+        lineage=publication.lineage,
+        removed=tuple(publication.removed),
+        added=tuple(AddedSegment(**messages.plain(segment)) for segment in publication.added),
+        grant=Granted(*publication.grant),
+        mcco=publication.mcco,
+        mxfo=publication.mxfo,
+        at_ms=at_ms,
+    )

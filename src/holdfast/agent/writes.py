@@ -10,7 +10,7 @@ from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.plan import CommitPlan
 from holdfast.agent.transactions.plan import Membership
 from holdfast.control.plane import ControlPlane
-from holdfast.errors import NotEnoughReplicasAfterAppend, StorageUnavailable
+from holdfast.errors import CommitRefused, NotEnoughReplicasAfterAppend, StorageUnavailable
 from holdfast.records.batch import BatchView
 from holdfast.store.footer import Change, GroupOffsetCommitted, ProducerIdsAllotted, TopicCreated
 
@@ -209,3 +209,36 @@ class Upkeep(Write):
         """Nothing to tell but success."""
         self.plane.rehearse([*plan.placements, *plan.upkeep, self.change])
         plan.upkeep.append(self.change)
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOfMany(Write):
+    """Several of them in one frame; one that does not fit is left out."""
+
+    changes: Sequence[Change]
+    plane: ControlPlane
+
+    def plan(self, plan: CommitPlan) -> list[CommitRefused | None]:
+        """For each, why it does not fit; None if it does."""
+        said = [*plan.placements, *plan.upkeep]
+        refused: list[CommitRefused | None] = [None] * len(self.changes)
+        try:
+            self.plane.rehearse([*said, *self.changes])
+        except CommitRefused:
+            refused = self._find_refused(said)
+        pairs = zip(self.changes, refused, strict=True)
+        plan.upkeep += [change for change, refusal in pairs if refusal is None]
+        return refused
+
+    def _find_refused(self, said: list[Change]) -> list[CommitRefused | None]:
+        """Each with all that fit before it: a rehearsal takes all or nothing."""
+        refused: list[CommitRefused | None] = []
+        for change in self.changes:
+            try:
+                self.plane.rehearse([*said, change])
+            except CommitRefused as refusal:
+                refused.append(refusal)
+            else:
+                refused.append(None)
+                said.append(change)
+        return refused

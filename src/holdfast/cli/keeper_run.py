@@ -144,9 +144,9 @@ def _renewed(gateway: Gateway, a_round: Round) -> Iterator[None]:
 
     def renew() -> None:
         while not over.wait(RENEW_SECONDS):
-            for store in list(a_round.leased):
+            if leased := list(a_round.leased):
                 with contextlib.suppress(HoldfastError):
-                    gateway.lease(store)
+                    gateway.lease_all(leased)
 
     thread = threading.Thread(target=renew, name="renew", daemon=True)
     thread.start()

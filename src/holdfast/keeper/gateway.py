@@ -4,7 +4,7 @@ Beside a running `holdfast up` that is its admin service; without one the keeper
 asks the same desk directly.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast.keeper import messages
@@ -12,14 +12,17 @@ from holdfast.keeper.catch_up import CarriedPiece
 from holdfast.keeper.collect import StoreFiles
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.messages import (
+    PUBLICATIONS_MAX,
+    AllPublished,
     CarriedPublication,
     Extents,
     ExtentsWanted,
     FilesWanted,
     Freed,
-    Leased,
-    LeaseWanted,
+    Leases,
+    LeasesWanted,
     Publication,
+    Publications,
     Published,
     StoreInfo,
     StoreNamed,
@@ -28,6 +31,9 @@ from holdfast.keeper.messages import (
     ViewsWanted,
 )
 from holdfast.keeper.plan import ReplicaView
+
+FILES_MAX = 128
+"""Segments that several publications may name together: what is asked over HTTP is bounded in bytes."""
 
 Ask = Callable[[str, dict[str, Any]], Any]
 """Ask the desk: the name of the question, what it is about, and the answer, all plain JSON documents."""
@@ -55,12 +61,17 @@ class Gateway:
 
     def lease(self, store: int) -> int | None:
         """The right to rewrite a store, taken or held on to; None while another keeper has it."""
-        wanted = LeaseWanted(store=store, holder=self._holder)
-        return messages.convert(self._ask("lease", messages.plain(wanted)), Leased).lease
+        return self.lease_all([store]).get(store)
 
-    def release(self, store: int) -> None:
-        """Let others have the store."""
-        self._ask("release", messages.plain(LeaseWanted(store=store, holder=self._holder)))
+    def lease_all(self, stores: Sequence[int]) -> dict[int, int]:
+        """The same for several stores in one frame: those that are to be had."""
+        wanted = LeasesWanted(stores=list(stores), holder=self._holder)
+        leases = messages.convert(self._ask("lease", messages.plain(wanted)), Leases).leases
+        return {store: lease for store, lease in zip(stores, leases, strict=True) if lease is not None}
+
+    def release(self, *stores: int) -> None:
+        """Let others have the stores."""
+        self._ask("release", messages.plain(LeasesWanted(stores=list(stores), holder=self._holder)))
 
     def list_views(self, store: int, lease: int) -> Iterator[ReplicaView]:
         """The replicas of a store that may have something due."""
@@ -73,10 +84,13 @@ class Gateway:
             if after is None:
                 return
 
-    def publish(self, publication: Publication) -> str | None:
-        """Have a rewrite take effect; why it did not, if it did not."""
-        answer = self._ask("publish", messages.plain(publication))
-        return messages.convert(answer, Published).refused
+    def publish(self, publications: Sequence[Publication]) -> list[str | None]:
+        """Have rewrites take effect, as many in a frame as may be; for each, why it did not, if it did not."""
+        refused: list[str | None] = []
+        for group in _cut(publications):
+            answer = self._ask("publish", messages.plain(Publications(publications=group)))
+            refused += messages.convert(answer, AllPublished).refused
+        return refused
 
     def publish_carried(self, publication: CarriedPublication) -> str | None:
         """Have carried extents count; why they do not, if they do not."""
@@ -110,3 +124,18 @@ class Gateway:
         """Have a store that lacks nothing any more be in sync; why it is not, if it is not."""
         answer = self._ask("join", messages.plain(StoreNamed(store=store)))
         return messages.convert(answer, Published).refused
+
+
+def _cut(publications: Sequence[Publication]) -> Iterator[list[Publication]]:
+    """In groups of bounded size; one that is too large for any group goes alone."""
+    group: list[Publication] = []
+    files = 0
+    for publication in publications:
+        named = len(publication.added) + len(publication.removed)
+        if group and (len(group) == PUBLICATIONS_MAX or files + named > FILES_MAX):
+            yield group
+            group, files = [], 0
+        group.append(publication)
+        files += named
+    if group:
+        yield group

@@ -1,7 +1,7 @@
 """What a keeper and an agent tell each other, as JSON: typed at both ends, the same in process and over HTTP."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,9 @@ from holdfast.keeper.plan import ReplicaView
 from holdfast.keeper.work import NewSegment
 
 Message = TypeVar("Message")
+
+PUBLICATIONS_MAX = 16
+"""In one frame: if one is refused, each is tried with all before it."""
 
 Key = tuple[str, int]
 """Topic id in hex, and partition."""
@@ -34,19 +37,18 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseWanted:
-    """`holder` asks for a store, or goes on holding it."""
+class LeasesWanted:
+    """`holder` asks for stores, goes on holding them, or lets them go."""
 
-    store: int
+    stores: list[int]
     holder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leased:
-    """The right to rewrite a store: a later lease ends it. None while somebody else has it."""
+class Leases:
+    """The right to rewrite each store, in the order asked for: a later lease ends it. None: not now."""
 
-    lease: int | None
-    holder: str
+    leases: list[int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,20 @@ class Publication:
     grant: list[int]
     mcco: int
     mxfo: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publications:
+    """Rewrites that are done, of different replicas: they take effect in one frame, or are refused, each on its own."""
+
+    publications: Annotated[list[Publication], msgspec.Meta(max_length=PUBLICATIONS_MAX)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllPublished:
+    """What became of each, in the order given; None: it was taken."""
+
+    refused: list[str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

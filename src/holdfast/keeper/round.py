@@ -74,19 +74,21 @@ class Round:
 
     def run(self) -> RoundReport:
         """All that is due now, once; stores that are joining are brought along until nothing more can be done."""
-        due: list[tuple[ReplicaView, Plan]] = []
+        looked_at: list[int] = []
         try:
             for store in self._list_stores():
                 if store.phase is StorePhase.JOINING or self._has_joining(store):
                     self._catch_up(store)
                 elif store.phase is StorePhase.IN_SYNC:
-                    due += _rewrites(self._find_due(store.store, plan))
+                    looked_at.append(store.store)
+            due = _rewrites(self._find_due(looked_at, plan))
             if due:
                 self._rewrite(due)
             self._collect()
         finally:
-            while self.leased:
-                self._gateway.release(self.leased.pop())
+            leased, self.leased = self.leased, []
+            if leased:
+                self._gateway.release(*leased)
         if self._stopped is not None:
             raise self._stopped
         return self.report
@@ -101,16 +103,17 @@ class Round:
             view.manifest.joined_from is not None for view in self._gateway.list_views(store.store, 0)
         )
 
-    def _find_due(self, store: int, choose: Choose) -> Iterator[Due]:
+    def _find_due(self, stores: Sequence[int], choose: Choose) -> Iterator[Due]:
         """Look first, so that a store where nothing is due costs no lease."""
-        if not any(self._choose(choose, view) for view in self._gateway.list_views(store, 0)):
-            return
-        lease = self._lease(store)
-        if lease is None:
-            return
-        for view in self._gateway.list_views(store, lease):
-            if (planned := self._choose(choose, view)) is not None:
-                yield view, planned
+        wanted = [
+            store
+            for store in stores
+            if any(self._choose(choose, view) for view in self._gateway.list_views(store, 0))
+        ]
+        for store, lease in self._lease_all(wanted).items():
+            for view in self._gateway.list_views(store, lease):
+                if (planned := self._choose(choose, view)) is not None:
+                    yield view, planned
 
     def _choose(self, choose: Choose, view: ReplicaView) -> "Plan | Carry | None":
         """A replica that lacks an outcome stops, and is told of at the end of the round; the others go on."""
@@ -122,15 +125,26 @@ class Round:
 
     def _lease(self, store: int) -> int | None:
         """The store's lease until the end of the round; None if another keeper has it."""
-        lease = self._gateway.lease(store)
-        while lease is None and self._waits:
+        return self._lease_all([store]).get(store)
+
+    def _lease_all(self, stores: Sequence[int]) -> dict[int, int]:
+        """The leases of those that no other keeper has, taken together.
+
+        Who waits takes one after the other, in order: two that each had what the other wants would wait for ever.
+        """
+        if self._waits:
+            leases = {store: self._wait_for(store) for store in stores}
+        else:
+            leases = self._gateway.lease_all(stores) if stores else {}
+        for store in stores:
+            known = self.leased if store in leases else self.report.stores_skipped
+            if store not in known:
+                known.append(store)
+        return leases
+
+    def _wait_for(self, store: int) -> int:
+        while (lease := self._gateway.lease(store)) is None:
             time.sleep(POLL_SECONDS)
-            lease = self._gateway.lease(store)
-        if lease is None:
-            if store not in self.report.stores_skipped:
-                self.report.stores_skipped.append(store)
-        elif store not in self.leased:
-            self.leased.append(store)
         return lease
 
     def _collect(self) -> None:
@@ -159,7 +173,7 @@ class Round:
 
     def _catch_up(self, store: StoreInfo) -> None:
         """Step by step, until the store has everything or nobody has more for it."""
-        while steps := list(self._find_due(store.store, _step_if_behind)):
+        while steps := list(self._find_due([store.store], _step_if_behind)):
             rewrites = _rewrites(steps)
             moved = self._rewrite(rewrites) if rewrites else 0
             for view, step in steps:
@@ -207,24 +221,30 @@ class Round:
             self._on_progress(done, total)
 
         runner = self._choose_runner(sum(item.size_bytes for item in items))
-        for number, result in runner.run(items, advance):
-            view, planned = due[number]
-            name = _name(view)
-            if isinstance(result, HoldfastError):
-                self.report.failed += 1
-                logger.error("%s is not rewritten: %s", name, result)
-                continue
-            refused = self._gateway.publish(_publication(view, planned, result))
+        for group in runner.run(items, advance):
+            rewrites: list[tuple[ReplicaView, Plan, Rewrite]] = []
+            for number, result in group:
+                if isinstance(result, HoldfastError):
+                    self.report.failed += 1
+                    logger.error("%s is not rewritten: %s", _name(due[number][0]), result)
+                else:
+                    rewrites.append((*due[number], result))
+            published += self._publish(rewrites)
+        return published
+
+    def _publish(self, rewrites: Sequence[tuple[ReplicaView, Plan, Rewrite]]) -> int:
+        """How many were taken; one that is refused harms no other."""
+        answers = self._gateway.publish([_publication(*each) for each in rewrites])
+        for (view, planned, rewrite), refused in zip(rewrites, answers, strict=True):
             if refused is not None:
                 self.report.refused += 1
-                logger.warning("%s: the rewrite is not taken: %s", name, refused)
+                logger.warning("%s: the rewrite is not taken: %s", _name(view), refused)
                 continue
             self.report.rewrites += 1
-            self.report.bytes_read += result.counts["bytes_read"]
-            self.report.bytes_written += result.counts["bytes_written"]
-            published += 1
-            logger.info("%s is %s", name, _describe(planned, result))
-        return published
+            self.report.bytes_read += rewrite.counts["bytes_read"]
+            self.report.bytes_written += rewrite.counts["bytes_written"]
+            logger.info("%s is %s", _name(view), _describe(planned, rewrite))
+        return answers.count(None)
 
 
 def _rewrites(due: Iterable[Due]) -> list[tuple[ReplicaView, Plan]]:

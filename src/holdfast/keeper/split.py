@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError, StoreFailed
 from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob, Marks, RewriteJob
-from holdfast.keeper.runner import Progress, Result
+from holdfast.keeper.runner import Done, Progress, Result
 from holdfast.keeper.sections import Section, choose_rewritten, find_sections
 from holdfast.keeper.stretches import Stretch, cut_stretches, delete_added, join_rewrites
 from holdfast.keeper.work import Rewrite, WorkItem
@@ -33,19 +33,21 @@ def choose_parts(items: Sequence[WorkItem], *, tasks_max: int, split_bytes_min: 
 
 def run_whole(
     items: Sequence[WorkItem], threads: Sequence[int], run_jobs: RunJobs, on_progress: Progress
-) -> Iterator[tuple[int, Result]]:
-    """(number of the item, result): one job for each item, with so many threads."""
+) -> Iterator[Done]:
+    """One job for each item, with so many threads."""
     jobs = [RewriteJob(item=item, threads=count) for item, count in zip(items, threads, strict=True)]
+    done: list[tuple[int, Result]] = []
     for number, answer in run_jobs(jobs):
         assert not isinstance(answer, Marks), answer
         on_progress(_size_bytes(jobs[number]))
-        yield number, answer
+        done.append((number, answer))
+    yield done
 
 
 def run_split(
     items: Sequence[WorkItem], parts: Sequence[int], run_jobs: RunJobs, on_progress: Progress
-) -> Iterator[tuple[int, Result]]:
-    """(number of the item, result): those in one part and those that need no marks first, then the others."""
+) -> Iterator[Done]:
+    """Those in one part and those that need no marks first, then the others."""
     splits = [_Split(item, count) for item, count in zip(items, parts, strict=True)]
     try:
         for phase in (_Split.first_jobs, _Split.copy_jobs):
@@ -56,9 +58,10 @@ def run_split(
                 number, job = jobs[at]
                 splits[number].take(job, answer)
                 on_progress(_size_bytes(job))
-            for number in dict.fromkeys(number for number, _ in jobs):
-                if (result := splits[number].result) is not None:
-                    yield number, result
+            numbers = dict.fromkeys(number for number, _ in jobs)
+            done = [(number, result) for number in numbers if (result := splits[number].result) is not None]
+            if done:
+                yield done
     finally:
         for split in splits:
             split.tidy()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from holdfast.errors import HoldfastError, KeeperFailed, StoreFailed
 from holdfast.keeper.jobs import Answer, Job, decode_answer, decode_job, encode
 from holdfast.keeper.limits import KeeperLimits
-from holdfast.keeper.runner import Progress, Result
+from holdfast.keeper.runner import Done, Progress, Result
 from holdfast.keeper.split import choose_parts, run_split, run_whole
 from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.spark.driving import apart, count_tasks_at_once, runs_here, told_briefly
@@ -44,7 +44,7 @@ class SparkRunner:
         self._session = session
         self._limits = limits or KeeperLimits()
 
-    def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[tuple[int, Result]]:
+    def run(self, items: Sequence[WorkItem], on_progress: Progress) -> Iterator[Done]:
         """See `Runner`; results come when the last task is done, those of hot items after those of the others."""
         with told_briefly(self._session):
             tasks_max = apart(lambda: count_tasks_at_once(self._session))
@@ -58,8 +58,8 @@ class SparkRunner:
         def run_jobs(jobs: Sequence[Job]) -> Iterator[tuple[int, Answer | HoldfastError]]:
             return self._run_jobs(jobs, seed, tasks=1 if is_here else len(jobs), threads=threads)
 
-        for number, result in run(items, parts, run_jobs, on_progress):
-            yield number, _seen(items[number], result)
+        for done in run(items, parts, run_jobs, on_progress):
+            yield [(number, _seen(items[number], result)) for number, result in done]
 
     def _run_jobs(
         self, jobs: Sequence[Job], seed: int, *, tasks: int, threads: int
