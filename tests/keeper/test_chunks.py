@@ -1,5 +1,7 @@
 """Pieces are cut into chunks of bounded size, where batches begin."""
 
+import mmap
+import os
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -92,3 +94,58 @@ def test_what_is_not_there_is_named(replica: Replica, tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StoreFailed, match="No such file"):
         read(chunk)
+
+
+def test_a_chunk_in_one_piece_is_not_copied(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever in a file it begins; it is what a read would give, and stays when its file is deleted."""
+    replica.settle(len(replica.extents))
+    (segment,) = replica.segments
+    made = cut(replica.segment_pieces([segment], clean_to=0))
+    with monkeypatch.context() as patched:
+        patched.setattr(chunks, "_map", lambda part: None)
+        copied = [read(chunk) for chunk in made]
+    monkeypatch.setattr(chunks, "_read_into", lambda target, part: pytest.fail("it is copied"))
+    mapped = [ChunkReader().read(chunk) for chunk in made]
+    replica.path(segment).unlink()
+    assert [bytes(view) for view in mapped] == copied
+    assert all(view.readonly for view in mapped)
+
+
+def test_what_cannot_be_mapped_is_read(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that cannot ask for all pages at once, where to look at a bad one would kill the process."""
+    replica.settle(len(replica.extents))
+    made = cut(replica.segment_pieces(replica.segments, clean_to=0))
+    expected = [read(chunk) for chunk in made]
+    monkeypatch.setattr(chunks, "MADV_POPULATE_READ", 9999)
+    assert chunks._map(made[0].slices[0]) is None
+    assert [read(chunk) for chunk in made] == expected
+
+
+def test_a_file_that_is_cut_off_is_refused_and_kills_nobody(replica: Replica) -> None:
+    """To map what is not there and to look at it would end the process; so would a page that is gone by then."""
+    replica.settle(len(replica.extents))
+    (segment,) = replica.segments
+    (chunk, *_) = cut(replica.segment_pieces([segment], clean_to=0))
+    for length in (chunk.size_bytes - 1, 100, 0):
+        os.truncate(replica.path(segment), length)
+        with pytest.raises(StoreFailed, match="ends before byte"):
+            ChunkReader().read(chunk)
+
+
+def test_every_page_is_asked_for_before_it_is_looked_at(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails is refused then, and read: that says what is wrong with it."""
+    replica.settle(len(replica.extents))
+    (segment,) = replica.segments
+    (chunk, *_) = cut(replica.segment_pieces([segment], clean_to=0))
+    path = replica.path(segment)
+
+    class Shrinking(mmap.mmap):
+        def madvise(self, *how: int) -> None:
+            os.truncate(path, 0)
+            super().madvise(*how)
+
+    monkeypatch.setattr("holdfast.keeper.chunks.mmap.mmap", Shrinking)
+    with pytest.raises(StoreFailed, match="ends before byte"):
+        ChunkReader().read(chunk)

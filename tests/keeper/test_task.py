@@ -1,14 +1,18 @@
 """A rewrite of real files leaves exactly what the rules leave of the records in them."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from holdfast.errors import CorruptBatch, StoreFailed
 from holdfast.keeper import chunks, copying, dead, output
+from holdfast.keeper.bits import Bits
+from holdfast.keeper.sections import Section
 from holdfast.keeper.work import NewSegment, Rewrite
 from holdfast.records.batch import LEADER_EPOCH_AT, TRANSACTIONAL_BIT, BatchView, Codec
 from holdfast.records.build import read_records
@@ -186,6 +190,55 @@ def test_damage_stops_a_rewrite_and_leaves_nothing_behind(tmp_path: Path, seed: 
     with pytest.raises((CorruptBatch, StoreFailed)):
         replica.run(item)
     assert replica.files() == before
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize("seed", range(30))
+def test_damage_between_the_passes_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """It stops the rewrite, or lies in what is dropped anyhow: then nothing of it can be seen."""
+    chance = Random(seed)
+    replica = Replica(tmp_path, chance)
+    replica.append(12)
+    pieces = [extent.piece for extent in replica.extents if not extent.is_aborted]
+    item = replica.item(pieces, first=0, end=replica.log_end, compacts=True)
+    sound = [replica.path(each).read_bytes() for each in replica.run(item).added]
+    search = dead.DeadSearch.run
+
+    def search_then_damage(self: dead.DeadSearch, sections: Sequence[Section]) -> list[Bits]:
+        found = search(self, sections)
+        piece = chance.choice(pieces)
+        damage(chance, Path(piece.path), piece.position, piece.length_bytes, is_extent=True)
+        return found
+
+    monkeypatch.setattr(dead.DeadSearch, "run", search_then_damage)
+    try:
+        added = replica.run(item).added
+    except (CorruptBatch, StoreFailed):
+        return
+    assert [replica.path(each).read_bytes() for each in added] == sound
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_records_must_add_up_in_both_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """The header of a batch that is dropped is not checked again, and says where the next one's records begin."""
+    replica = Replica(tmp_path, Random(1))
+    replica.append(12)
+    pieces = [extent.piece for extent in replica.extents if not extent.is_aborted]
+    item = replica.item(pieces, first=0, end=replica.log_end, compacts=True)
+    search = dead.DeadSearch.run
+
+    def search_for_others(self: dead.DeadSearch, sections: Sequence[Section]) -> list[Bits]:
+        (found,) = search(self, sections)
+        rows = found.rows(0, found.count)
+        return [Bits.pack(np.append(rows, True) if more > 0 else rows[:-1])]
+
+    monkeypatch.setattr(dead.DeadSearch, "run", search_for_others)
+    with pytest.raises(CorruptBatch, match="records now"):
+        replica.run(item)
 
 
 def damage(chance: Random, path: Path, start: int, length_bytes: int, *, is_extent: bool) -> None:

@@ -1,5 +1,6 @@
 """Pieces of a log cut into chunks that fit in memory, each of whole batches."""
 
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from holdfast.records.kernel.load import as_octets, index
 from holdfast.store.segment_index import SegmentIndex, rebuild_index
 
 CHUNK_BYTES = 8 * 1024 * 1024
+MADV_POPULATE_READ = 22
+"""Of Linux 5.14 and later; Python has no name for it."""
 INFLATED_BYTES = INFLATED_BYTES_MAX
 """What a chunk may inflate to; one that inflates to more is halved. A single batch always may."""
 
@@ -133,13 +136,18 @@ def _load_index(piece: Piece) -> SegmentIndex:
 
 
 class ChunkReader:
-    """Reads chunks into one buffer, which the next read takes over."""
+    """Reads chunks into one buffer, which the next read takes over; one that lies in one piece is not copied at all."""
 
     def __init__(self) -> None:
         self._room: NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def read(self, chunk: Chunk) -> memoryview:
         """The chunk's batches; StoreFailed if they are not there, CorruptBatch if they are others."""
+        view = (_map(chunk.slices[0]) if len(chunk.slices) == 1 else None) or self._gather(chunk)
+        _check_offsets(view, chunk)
+        return view
+
+    def _gather(self, chunk: Chunk) -> memoryview:
         size_bytes = chunk.size_bytes
         if len(self._room) < size_bytes:
             self._room = np.empty(size_bytes, np.uint8)
@@ -148,8 +156,28 @@ class ChunkReader:
         for part in chunk.slices:
             _read_into(view[done : done + part.length_bytes], part)
             done += part.length_bytes
-        _check_offsets(view, chunk)
         return view
+
+
+def _map(part: Slice) -> memoryview | None:
+    """The bytes where the system has them: a copy takes as long as all that is done with them. None: read them.
+
+    To look at a page that cannot be read would kill the process; to ask for all of them first is only refused. Files
+    never change once somebody may read them, and those that are deleted stay as long as they are mapped.
+    """
+    start = part.position - part.position % mmap.ALLOCATIONGRANULARITY
+    try:
+        file = os.open(part.path, os.O_RDONLY)
+        try:
+            size_bytes = part.position + part.length_bytes - start
+            mapped = mmap.mmap(file, size_bytes, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
+        finally:
+            os.close(file)
+        mapped.madvise(MADV_POPULATE_READ)
+    except (OSError, ValueError):
+        # Shorter than it should be, or on a disk that fails, or on a system that cannot: reading says which.
+        return None
+    return memoryview(mapped)[part.position - start :]
 
 
 def _check_offsets(batches: memoryview, chunk: Chunk) -> None:

@@ -78,7 +78,13 @@ class Copier:
                 keep = _alive(dead, row, len(keep), piece.path)
             try:
                 copied = copy_selected(
-                    batches, keep, plain=True, inflated_total_bytes_max=INFLATED_BYTES, out=self._room
+                    batches,
+                    keep,
+                    plain=True,
+                    # The search has checked them, or nobody reads them: they are gone either way.
+                    check_dropped=False,
+                    inflated_total_bytes_max=INFLATED_BYTES,
+                    out=self._room,
                 )
             except InflatesTooFar:
                 chunks += reversed(chunk.halved(batches))

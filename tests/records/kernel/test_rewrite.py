@@ -201,3 +201,15 @@ def test_out_is_reused() -> None:
     rewritten = copy_selected(buffer, mask(1, 0, 1), out=out)
     assert np.shares_memory(np.frombuffer(rewritten.buffer, np.uint8), out)
     assert bytes(rewritten.buffer) == bytes(copy_selected(buffer, mask(1, 0, 1)).buffer)
+
+
+def test_what_is_dropped_need_not_be_looked_at() -> None:
+    """By whoever has checked it before; what is copied, and be it a header, is checked all the same."""
+    damaged = bytearray(timed(1, 2))
+    damaged[-3] ^= 4
+    sound = timed(3, base_offset=2)
+    rewritten = copy_selected(damaged + sound, mask(0, 0, 1), check_dropped=False)
+    assert (bytes(rewritten.buffer), rewritten.batches_dropped) == (sound, 1)
+    for kept, empty in (((1, 1, 1), False), ((0, 1, 1), False), ((0, 0, 1), True)):
+        with pytest.raises(CorruptBatch, match="CRC"):
+            copy_selected(damaged + sound, mask(*kept), check_dropped=False, keep_empty=empty)

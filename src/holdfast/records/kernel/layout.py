@@ -92,6 +92,8 @@ class Keep(NamedTuple):
     records: Mask
     empties: Mask
     check_crcs: bool
+    check_dropped: bool
+    """Whether batches that keep nothing are checked, too."""
 
 
 class Fault(IntEnum):

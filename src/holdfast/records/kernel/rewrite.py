@@ -48,6 +48,7 @@ def copy_selected(
     keep_empty: bool | Mask = False,
     plain: bool = False,
     check_crcs: bool = True,
+    check_dropped: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
     inflated_total_bytes_max: int = INFLATED_TOTAL_BYTES_MAX,
     out: Octets | None = None,
@@ -58,6 +59,7 @@ def copy_selected(
     A batch that keeps all its records is copied byte by byte. One that keeps none is dropped, or leaves its
     header if `keep_empty` says so, for all batches or for each. Rebuilt batches keep their codec.
     With `plain` no data batch stays transactional; one that keeps its records is not even inflated for that.
+    Without `check_dropped` the records of a batch that is dropped are not looked at, nor is its CRC.
     Raises CorruptBatch for one that inflates to more than `inflated_bytes_max`, and when all that are rebuilt
     inflate to more than `inflated_total_bytes_max`.
     `out` is reused if it is large enough; the result then lives in it until the next call.
@@ -72,6 +74,7 @@ def copy_selected(
         records=_read_only(keep),
         empties=_read_only(np.broadcast_to(keep_empty, len(batches))),
         check_crcs=check_crcs,
+        check_dropped=check_dropped,
     )
     count_kept(batches, chosen.records)
     kept = batches["row_count"].copy()

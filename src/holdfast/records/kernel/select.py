@@ -70,7 +70,8 @@ def select_records(
         is_control = batch.attributes & CONTROL_BIT != 0
         is_whole = is_control or (batch.row_count == batch.record_count and batch.record_count > 0)
         was_inflated = not is_whole and batch.row_count > 0 and batch.attributes & CODEC_MASK != 0
-        if keep.check_crcs and not was_inflated:
+        is_looked_at = keep.check_dropped or is_whole or batch.row_count > 0 or keep.empties[index]
+        if keep.check_crcs and is_looked_at and not was_inflated:
             fault = crc_fault(source, batch)
             if fault != 0:
                 return written, fault, index
