@@ -38,9 +38,17 @@ from holdfast.pipelines.recon.close import Desk, close_day, where_to_look
 from holdfast.pipelines.recon.exact import HERE_ROWS_MAX, count_wanted, suspects_here
 from holdfast.pipelines.recon.keeping import Keeper
 from holdfast.pipelines.recon.law import Kind
-from holdfast.pipelines.recon.looking import day_starts, pieces_of_day, sum_up, view_partitions
-from holdfast.pipelines.recon.reading import ROW_TYPES, read_piece
-from holdfast.spark.reconcile import Geometry, drill
+from holdfast.pipelines.recon.looking import (
+    count_offsets,
+    day_starts,
+    narrow,
+    pieces_of_day,
+    sum_up,
+    view_partitions,
+)
+from holdfast.pipelines.recon.reading import ROW_TYPES
+from holdfast.pipelines.recon.summed import Picker
+from holdfast.spark.reconcile import Geometry, drill_few
 from holdfast.spark.session import spark_session
 from tests.process import HoldfastProcess
 
@@ -147,16 +155,22 @@ def ours(desk: Desk, truth: Truth) -> Wrong:
             for group, buckets in where_to_look(made.cells, tenant, DAY, desk.law).items()
         }
         looked = Geometry(seed=SEED, bucket_bits=made.cells.bucket_bits)
-        holding = made.holding(wanted)
-        rows = drill(
-            desk.session, holding, read_piece, looked, wanted=wanted, schema=ROW_TYPES, tasks=desk.tasks
-        )
+        holding = [narrow(*held) for held in made.holding(wanted)]
         assert count_wanted(made.cells, wanted) <= HERE_ROWS_MAX
-        found = suspects_here(rows.toArrow(), desk.law)
+        rows = drill_few(
+            desk.session,
+            holding,
+            Picker(wanted, looked),
+            looked,
+            wanted=wanted,
+            schema=ROW_TYPES,
+            tasks=desk.tasks,
+        )
+        found = suspects_here(rows, desk.law)
     ended = time.perf_counter()
     print(
         f"  plan {planned - begun:.2f}, fingerprints {summed - planned:.2f}, exact look {ended - summed:.2f} s"
-        f" ({len(holding)} of {len(pieces)} pieces)",
+        f" at {count_offsets(holding) / count_offsets(pieces):.1%}",
         file=sys.stderr,
     )
     ended_times = {identity.decode(): sum(tally.audited.values()) for identity, tally in found}

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from holdfast.spark.reconcile import (
     Geometry,
     Group,
+    Summed,
     among,
     drill,
     fingerprint,
@@ -58,13 +59,18 @@ def read(made: list[Row]) -> Iterator[pa.RecordBatch]:
         yield batch(made[start : start + 100], dictionary=start % 200 == 0)
 
 
+def sums(made: list[Row], geometry: Geometry) -> Summed:
+    cells = fingerprint_batches(read(made), geometry)
+    return Summed(cells=cells, spans=dict.fromkeys(cells.groups, (0, len(made))))
+
+
 PIECES = [rows(700, seed=number) for number in range(3)]
 EVERYTHING = [row for piece in PIECES for row in piece]
 
 
 def test_tasks_make_of_pieces_what_one_process_makes_of_all(spark: SparkSession) -> None:
     whole = fingerprint_batches(read(EVERYTHING), Geometry(seed=SEED))
-    scanned = fingerprint(spark, PIECES, read, Geometry(seed=SEED), tasks=2)
+    scanned = fingerprint(spark, PIECES, sums, Geometry(seed=SEED), tasks=2)
     made = scanned.cells
     assert sorted(made.groups) == sorted(whole.groups)
     for group in whole.groups:
@@ -72,7 +78,7 @@ def test_tasks_make_of_pieces_what_one_process_makes_of_all(spark: SparkSession)
     for number, piece in enumerate(PIECES):
         held = {group for group, holders in scanned.holders.items() if number in holders}
         assert held == {Group(*row[:3]) for row in piece}
-    folded = fingerprint(spark, PIECES, read, Geometry(seed=SEED, cells_max=512)).cells
+    folded = fingerprint(spark, PIECES, sums, Geometry(seed=SEED, cells_max=512)).cells
     assert folded.bucket_bits < whole.bucket_bits
     assert [folded.count(group) for group in whole.groups] == [whole.count(group) for group in whole.groups]
 
@@ -111,4 +117,4 @@ def test_a_slice_of_a_column_gives_its_own_ids() -> None:
 
 
 def test_no_work_is_no_rows(spark: SparkSession) -> None:
-    assert fingerprint(spark, [], read, Geometry(seed=SEED)).cells.groups == []
+    assert fingerprint(spark, [], sums, Geometry(seed=SEED)).cells.groups == []

@@ -14,7 +14,7 @@ from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.layout import Columns
 from holdfast.records.kernel.memory import Octets
-from holdfast.records.kernel.scanning import Scan, Selection, scan_groups
+from holdfast.records.kernel.scanning import Scan, Selection, Stretch, open_groups
 
 HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 
@@ -77,9 +77,15 @@ def decode(
 
 def scan_chunks(buffer: ReadableBytes, selection: Selection) -> Iterator[Scan]:
     """Where the records lie, in parts that each make one chunk of a table; none is empty."""
-    for found in scan_groups(buffer, selection, group_bytes=CHUNK_BYTES, columns=_columns):
+    for stretch in open_chunks(buffer, selection):
+        found = stretch.scan(make_columns)
         if len(found.columns.offset):
             yield found
+
+
+def open_chunks(buffer: ReadableBytes, selection: Selection) -> Iterator[Stretch]:
+    """The same parts before their records are found."""
+    return open_groups(buffer, selection, group_bytes=CHUNK_BYTES)
 
 
 def to_batch(found: Scan, columns: Iterable[str]) -> pa.RecordBatch:
@@ -170,7 +176,8 @@ def _binary(data: Octets, starts: NDArray[np.int64], lengths: NDArray[np.int32])
     return pa.Array.from_buffers(pa.binary(), rows, buffers, nulls)
 
 
-def _columns(count: int) -> Columns:
+def make_columns(count: int) -> Columns:
+    """Room for so many records."""
     return Columns.empty(count, allocate)
 
 

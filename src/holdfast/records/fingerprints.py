@@ -87,7 +87,7 @@ class Fingerprints(Generic[Group]):
         self.seed: Final = seed
         self.bucket_bits = bucket_bits
         self._cells_max = cells_max
-        self._secrets = _secrets(seed)
+        self._secrets = make_secrets(seed)
         self._blocks: dict[Group, int] = {}
         self._cells: Cells = np.zeros((0, 1 << bucket_bits, WORDS), np.uint64)
 
@@ -202,7 +202,7 @@ def select(
         flags[block, list(wanted.get(group, ()))] = True
     blocks = np.where(flags.any(axis=1), np.arange(len(groups)), SKIPPED).astype(np.int32)
     marks = np.empty(len(codes), np.bool_)
-    mark_ids(ids.octets, ids.offsets, read_only(codes), blocks, bucket_bits, _secrets(seed), flags, marks)
+    mark_ids(ids.octets, ids.offsets, read_only(codes), blocks, bucket_bits, make_secrets(seed), flags, marks)
     return marks
 
 
@@ -215,5 +215,6 @@ def _folded(cells: Cells, bucket_bits: int) -> Cells:
     return cells.reshape(blocks, 1 << bucket_bits, buckets >> bucket_bits, words).sum(axis=2, dtype=np.uint64)
 
 
-def _secrets(seed: int) -> NDArray[np.uint64]:
+def make_secrets(seed: int) -> NDArray[np.uint64]:
+    """One for checks and one for the lanes of long ids, as the kernels take them."""
     return np.stack([make_secret(seed * 2 + number) for number in range(2)])

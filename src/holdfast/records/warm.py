@@ -10,21 +10,24 @@ import numpy as np
 
 from holdfast.records.build import Record, build_batch
 from holdfast.records.control import filler_batch
-from holdfast.records.fingerprints import Fingerprints, Ids, select
+from holdfast.records.fingerprints import Fingerprints, Ids, make_secrets, select
 from holdfast.records.grouping import number_groups, start_windows
 from holdfast.records.kernel import KeyIndex, copy_selected, find_tombstones, said, scan
+from holdfast.records.kernel.book import Book, look_up_group, number_tenant
 from holdfast.records.kernel.encoding import DELTA_BYTES_MAX, RowColumns, Slices, encode_rows, measure_rows
 from holdfast.records.kernel.fields import scan_headers
 from holdfast.records.kernel.gather import gather, lay_out
 from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.jit import cache_directory
 from holdfast.records.kernel.lanes import KeyRoom, LanedKeyIndex
+from holdfast.records.kernel.layout import Columns
 from holdfast.records.kernel.load import as_octets
 from holdfast.records.kernel.memory import Octets
 from holdfast.records.kernel.murmur import hash_keys
 from holdfast.records.kernel.prints import as_offsets, hash_slices
 from holdfast.records.kernel.said import Bounds, Names, Places, Said, Tenants, read_said
-from holdfast.records.kernel.scanning import Scan
+from holdfast.records.kernel.scanning import Scan, Selection, open_groups
+from holdfast.records.kernel.summing import Lateness, Question, Room, pick_batches, sum_batches
 
 
 def warm() -> None:
@@ -49,7 +52,7 @@ def warm() -> None:
     find_tombstones(buffer)
     _warm_encoding(found.data)
     _warm_fingerprints()
-    _warm_said(found)
+    _warm_said(buffer, found)
 
 
 def _warm_encoding(data: Octets) -> None:
@@ -71,7 +74,7 @@ def _warm_fingerprints() -> None:
     number_groups(codes, np.zeros(1, np.int8), start_windows(np.zeros(1, np.int64), 1), make_secret(0))
 
 
-def _warm_said(found: Scan) -> None:
+def _warm_said(buffer: bytes, found: Scan) -> None:
     rows, names = len(found.columns.offset), Names(as_octets(bytes(8)), np.zeros(said.FIELDS + 1, np.int64))
     words, octets = np.zeros((4, rows), np.int64), np.empty(64, np.uint8)
     numbers, stages = np.full(64, -1, np.int32), np.zeros(rows, np.int8)
@@ -81,6 +84,20 @@ def _warm_said(found: Scan) -> None:
     places = Places(np.full(said.FIELDS, said.IN_KEY, np.int8), names, names, 0)
     work = np.zeros((2, said.FIELDS), np.int64), np.zeros(said.GUESSES, np.int64)
     read_said(found.data, found.columns, places, bounds, make_secret(0), *work, tenants, room)
+    _warm_summing(buffer, places, bounds)
+
+
+def _warm_summing(buffer: bytes, places: Places, bounds: Bounds) -> None:
+    question = Question(places, bounds, Lateness(True, 1, 1, 1), make_secrets(0), 0)
+    for stretch in open_groups(buffer, Selection(), group_bytes=len(buffer)):
+        book, room = Book.make(bucket_bits=0), Room.make(stretch.count_records()[1])
+        batches = stretch.source, stretch.data, stretch.batches
+        sum_batches(*batches, 0, stretch.wanted, question, book, room)
+        marks, columns = np.ones((2, 1), np.bool_), Columns.empty(5)
+        pick_batches(*batches, stretch.wanted, question, book, marks, room, columns)
+        look_up_group(
+            number_tenant(stretch.data, 0, 0, question.secrets[0], book), 0, 0, question.secrets[0], book
+        )
 
 
 def main() -> None:

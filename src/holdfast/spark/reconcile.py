@@ -14,28 +14,35 @@ What a piece of work is, and how it is read, is the caller's business. A reader 
 """
 
 import secrets
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from holdfast.records.fingerprints import BUCKET_BITS, CELLS_MAX, Fingerprints, Ids, select
 from holdfast.records.grouping import number_groups
 from holdfast.records.kernel.fingerprint import WORDS, Cells
 from holdfast.records.kernel.hashing import make_secret
+from holdfast.spark.tasks import Work, run_frame, run_tasks, side_by_side
 
-CELLS_SCHEMA: Final = "piece long, tenant string, stage int, window long, bucket_bits int, cells binary"
+CELLS_SCHEMA: Final = (
+    "tenant string, stage int, window long, bucket_bits int, cells binary,"
+    " pieces array<long>, starts array<long>, ends array<long>"
+)
 
 Piece = TypeVar("Piece")
 _SECRET: Final = make_secret(secrets.randbits(63))
 
 Reader = Callable[[Piece], Iterable[pa.RecordBatch]]
+Span = tuple[int, int]
+"""Offsets from the first one on, up to the second, exclusive."""
 
 
 class Group(NamedTuple):
@@ -56,52 +63,74 @@ class Geometry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Summed:
+    """The fingerprints of one piece, and within which of its offsets the records of each group lie."""
+
+    cells: Fingerprints[Group]
+    spans: Mapping[Group, Span]
+
+
+Summer = Callable[[Piece, Geometry], Summed]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scanned(Generic[Piece]):
     """The fingerprints of some pieces, and which of these hold which group."""
 
     cells: Fingerprints[Group]
     pieces: Sequence[Piece]
-    holders: Mapping[Group, Sequence[int]]
-    """By group, the numbers of the pieces that it was seen in."""
+    holders: dict[Group, dict[int, Span]]
+    """By group, the numbers of the pieces that it was seen in, and where in these."""
 
-    def holding(self, groups: Iterable[Group]) -> list[Piece]:
-        """The pieces that hold any of the groups."""
-        found = {number for group in groups for number in self.holders.get(group, ())}
-        return [self.pieces[number] for number in sorted(found)]
+    def holding(self, groups: Iterable[Group]) -> list[tuple[Piece, Span]]:
+        """The pieces that hold any of the groups, and within which offsets."""
+        found: dict[int, Span] = {}
+        for group in groups:
+            for number, (start, end) in self.holders.get(group, {}).items():
+                known = found.get(number, (start, end))
+                found[number] = min(start, known[0]), max(end, known[1])
+        return [(self.pieces[number], found[number]) for number in sorted(found)]
 
 
 def fingerprint(
     session: SparkSession,
     pieces: Sequence[Piece],
-    reader: Reader[Piece],
+    sum_piece: Summer[Piece],
     geometry: Geometry,
     *,
     tasks: int | None = None,
 ) -> Scanned[Piece]:
     """The fingerprints of everything that the pieces hold."""
 
-    def run(number: int, piece: Piece) -> Iterator[pa.RecordBatch]:
-        yield encode_cells(fingerprint_batches(reader(piece), geometry), number)
+    def run(numbers: Iterable[int], threads: int) -> Iterator[pa.RecordBatch]:
+        yield encode_cells(fingerprint_here(pieces, sum_piece, geometry, numbers=numbers, threads=threads))
 
-    merged = empty_fingerprints(geometry)
-    holders: dict[Group, list[int]] = defaultdict(list)
-    for batch in _run(session, pieces, run, CELLS_SCHEMA, tasks).toArrow().to_batches():
-        for number, bucket_bits, group, cells in decode_cells(batch):
-            merged.merge([(group, cells)], bucket_bits=bucket_bits)
-            holders[group].append(number)
-    return Scanned(cells=merged, pieces=pieces, holders=holders)
+    merged = _nothing(pieces, geometry)
+    for batch in run_tasks(session, run, len(pieces), CELLS_SCHEMA, tasks):
+        for bucket_bits, group, cells, spans in decode_cells(batch):
+            merged.cells.merge([(group, cells)], bucket_bits=bucket_bits)
+            merged.holders.setdefault(group, {}).update(spans)
+    return merged
 
 
-def fingerprint_here(pieces: Sequence[Piece], reader: Reader[Piece], geometry: Geometry) -> Scanned[Piece]:
-    """The same in this process: for so little that tasks would cost more than they do."""
-    merged = empty_fingerprints(geometry)
-    holders: dict[Group, list[int]] = defaultdict(list)
-    for number, piece in enumerate(pieces):
-        made = fingerprint_batches(reader(piece), geometry)
-        merged.merge(made.items(), bucket_bits=made.bucket_bits)
-        for group in made.groups:
-            holders[group].append(number)
-    return Scanned(cells=merged, pieces=pieces, holders=holders)
+def fingerprint_here(
+    pieces: Sequence[Piece],
+    sum_piece: Summer[Piece],
+    geometry: Geometry,
+    *,
+    numbers: Iterable[int] | None = None,
+    threads: int = 1,
+) -> Scanned[Piece]:
+    """The same in this process, of all pieces or of those with these numbers."""
+    merged = _nothing(pieces, geometry)
+    chosen = list(range(len(pieces)) if numbers is None else numbers)
+    for number, made in zip(
+        chosen, side_by_side(lambda number: sum_piece(pieces[number], geometry), chosen, threads), strict=True
+    ):
+        merged.cells.merge(made.cells.items(), bucket_bits=made.cells.bucket_bits)
+        for group, span in made.spans.items():
+            merged.holders.setdefault(group, {})[number] = span
+    return merged
 
 
 def drill(
@@ -115,9 +144,51 @@ def drill(
     tasks: int | None = None,
 ) -> DataFrame:
     """The rows of wanted groups and buckets, with all columns that the reader gives; their types are `schema`."""
+    return run_frame(session, _each(pieces, _looked(reader, geometry, wanted)), len(pieces), schema, tasks)
+
+
+def drill_few(
+    session: SparkSession,
+    pieces: Sequence[Piece],
+    reader: Reader[Piece],
+    geometry: Geometry,
+    *,
+    wanted: Mapping[Group, Iterable[int]],
+    schema: str,
+    tasks: int | None = None,
+) -> pa.Table:
+    """The same, for so few rows that they all are brought here."""
+    work = _each(pieces, _looked(reader, geometry, wanted))
+    found = run_tasks(session, work, len(pieces), schema, tasks)
+    return pa.Table.from_batches(found, to_arrow_schema(StructType.fromDDL(schema)))
+
+
+def search(
+    session: SparkSession,
+    pieces: Sequence[Piece],
+    reader: Reader[Piece],
+    *,
+    matches: Callable[[pa.Array], pa.Array],
+    schema: str,
+    tasks: int | None = None,
+) -> DataFrame:
+    """The rows whose identity matches, whatever their tenant, stage and window."""
+
+    def run(piece: Piece) -> Iterator[pa.RecordBatch]:
+        for batch in reader(piece):
+            found = batch.filter(matches(batch["identity"]))
+            if found.num_rows:
+                yield _plain(found)
+
+    return run_frame(session, _each(pieces, run), len(pieces), schema, tasks)
+
+
+def _looked(
+    reader: Reader[Piece], geometry: Geometry, wanted: Mapping[Group, Iterable[int]]
+) -> Callable[[Piece], Iterator[pa.RecordBatch]]:
     chosen = {group: tuple(buckets) for group, buckets in wanted.items()}
 
-    def run(_: int, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def run(piece: Piece) -> Iterator[pa.RecordBatch]:
         for batch in reader(piece):
             groups, codes = group_rows(batch)
             if chosen.keys().isdisjoint(groups):
@@ -133,27 +204,18 @@ def drill(
             if marks.any():
                 yield _plain(batch.filter(pa.array(marks)))
 
-    return _run(session, pieces, run, schema, tasks)
+    return run
 
 
-def search(
-    session: SparkSession,
-    pieces: Sequence[Piece],
-    reader: Reader[Piece],
-    *,
-    matches: Callable[[pa.Array], pa.Array],
-    schema: str,
-    tasks: int | None = None,
-) -> DataFrame:
-    """The rows whose identity matches, whatever their tenant, stage and window."""
+def _each(pieces: Sequence[Piece], run: Callable[[Piece], Iterator[pa.RecordBatch]]) -> Work:
+    """Piece by piece."""
+    held = list(pieces)
 
-    def run(_: int, piece: Piece) -> Iterator[pa.RecordBatch]:
-        for batch in reader(piece):
-            found = batch.filter(matches(batch["identity"]))
-            if found.num_rows:
-                yield _plain(found)
+    def work(numbers: Iterable[int], threads: int) -> Iterator[pa.RecordBatch]:
+        for made in side_by_side(lambda number: list(run(held[number])), list(numbers), threads):
+            yield from made
 
-    return _run(session, pieces, run, schema, tasks)
+    return work
 
 
 def among(identities: Sequence[bytes]) -> Callable[[pa.Array], pa.Array]:
@@ -167,13 +229,19 @@ def among(identities: Sequence[bytes]) -> Callable[[pa.Array], pa.Array]:
 
 
 def fingerprint_batches(batches: Iterable[pa.RecordBatch], geometry: Geometry) -> Fingerprints[Group]:
-    """What a task does; also for batches that are at hand."""
+    """Of batches that are at hand."""
     made = empty_fingerprints(geometry)
     for batch in batches:
         if batch.num_rows:
-            groups, codes = group_rows(batch)
-            made.add(groups, codes, ids_of(batch["identity"]))
+            add_batch(made, batch)
     return made
+
+
+def add_batch(made: Fingerprints[Group], batch: pa.RecordBatch) -> list[Group]:
+    """Adds the rows of a batch that is not empty; returns their groups."""
+    groups, codes = group_rows(batch)
+    made.add(groups, codes, ids_of(batch["identity"]))
+    return groups
 
 
 def group_rows(batch: pa.RecordBatch) -> tuple[list[Group], NDArray[np.int32]]:
@@ -209,46 +277,40 @@ def empty_fingerprints(geometry: Geometry) -> Fingerprints[Group]:
     )
 
 
-def encode_cells(made: Fingerprints[Group], number: int) -> pa.RecordBatch:
-    """Rows of CELLS_SCHEMA: what a task gives back of the piece with this number."""
-    rows = list(made.items())
+def encode_cells(made: Scanned[Piece]) -> pa.RecordBatch:
+    """Rows of CELLS_SCHEMA: what a task gives back."""
+    rows = list(made.cells.items())
+    held = [made.holders[group] for group, _ in rows]
+    numbers = pa.list_(pa.int64())
     return pa.record_batch(
         {
-            "piece": pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
             "tenant": pa.array([group.tenant for group, _ in rows], pa.string()),
             "stage": pa.array([group.stage for group, _ in rows], pa.int32()),
             "window": pa.array([group.window for group, _ in rows], pa.int64()),
-            "bucket_bits": pa.repeat(pa.scalar(made.bucket_bits, pa.int32()), len(rows)),
+            "bucket_bits": pa.repeat(pa.scalar(made.cells.bucket_bits, pa.int32()), len(rows)),
             "cells": pa.array([cells.astype("<u8").tobytes() for _, cells in rows], pa.binary()),
+            "pieces": pa.array([list(each) for each in held], numbers),
+            "starts": pa.array([[start for start, _ in each.values()] for each in held], numbers),
+            "ends": pa.array([[end for _, end in each.values()] for each in held], numbers),
         }
     )
 
 
-def decode_cells(batch: pa.RecordBatch) -> Iterator[tuple[int, int, Group, Cells]]:
-    """Piece, bits for buckets, group and cells of each row again."""
-    rows: list[dict[str, Any]] = batch.to_pylist()
-    for row in rows:
-        cells = np.frombuffer(row["cells"], "<u8").astype(np.uint64).reshape(-1, WORDS)
-        yield row["piece"], row["bucket_bits"], Group(row["tenant"], row["stage"], row["window"]), cells
+def decode_cells(batch: pa.RecordBatch) -> Iterator[tuple[int, Group, Cells, dict[int, Span]]]:
+    """Bits for buckets, group, cells and holders of each row again."""
+    names = ("tenant", "stage", "window", "bucket_bits", "pieces", "starts", "ends")
+    columns = (batch[name].to_pylist() for name in names)
+    _, offsets, octets = batch["cells"].buffers()
+    places = np.frombuffer(offsets, np.int32)[batch["cells"].offset :]
+    for row, (tenant, stage, window, bits, pieces, starts, ends) in enumerate(zip(*columns, strict=True)):
+        # Not by way of Python's bytes, which would take longer than all else.
+        cells = np.frombuffer(octets, "<u8", (WORDS << bits), places[row]).reshape(-1, WORDS)
+        spans: dict[int, Span] = dict(zip(pieces, zip(starts, ends, strict=True), strict=True))
+        yield bits, Group(tenant, stage, window), cells, spans
 
 
-def _run(
-    session: SparkSession,
-    pieces: Sequence[Piece],
-    work: Callable[[int, Piece], Iterator[pa.RecordBatch]],
-    schema: str,
-    tasks: int | None,
-) -> DataFrame:
-    """So many tasks, or one for each piece; the work's batches are the rows."""
-    held = list(pieces)
-
-    def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from work(number, held[number])
-
-    count = max(1, min(len(held), tasks or len(held)))
-    return session.range(0, len(held), 1, count).mapInArrow(run_tasks, schema)
+def _nothing(pieces: Sequence[Piece], geometry: Geometry) -> Scanned[Piece]:
+    return Scanned(cells=empty_fingerprints(geometry), pieces=pieces, holders={})
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -39,8 +39,9 @@ from holdfast.pipelines.recon.reading import (
     stage_of,
     topics_of,
 )
+from holdfast.pipelines.recon.summed import Picker
 from holdfast.records.fingerprints import Fingerprints
-from holdfast.spark.reconcile import Geometry, Group, among, drill, search
+from holdfast.spark.reconcile import Geometry, Group, among, drill, drill_few, search
 
 
 def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
@@ -119,10 +120,16 @@ def _drill(desk: Desk, known: Known, wanted: Mapping[Group, tuple[int, ...]]) ->
     windows = len({group.window for group in wanted})
     desk.on_progress(f"an exact look at {windows} windows in {count_offsets(pieces):,} offsets")
     geometry = Geometry(seed=known.cells.seed, bucket_bits=known.cells.bucket_bits)
-    rows = drill(
-        desk.session, pieces, read_piece, geometry, wanted=wanted, schema=ROW_TYPES, tasks=desk.tasks
+    few = count_wanted(known.cells, wanted) <= HERE_ROWS_MAX
+    return (drill_few if few else drill)(
+        desk.session,
+        pieces,
+        Picker(wanted, geometry),
+        geometry,
+        wanted=wanted,
+        schema=ROW_TYPES,
+        tasks=desk.tasks,
     )
-    return rows.toArrow() if count_wanted(known.cells, wanted) <= HERE_ROWS_MAX else rows
 
 
 def _count_noted(made: Fingerprints[Group], wanted: Iterable[Group]) -> "Counter[Kind]":

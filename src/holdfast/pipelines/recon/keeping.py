@@ -43,7 +43,7 @@ from holdfast.pipelines.recon.kept import (
 from holdfast.pipelines.recon.looking import cut, make_pieces, sum_up
 from holdfast.pipelines.recon.reading import Piece, Scope
 from holdfast.records.build import Record
-from holdfast.spark.reconcile import Geometry, Group, Scanned, empty_fingerprints
+from holdfast.spark.reconcile import Geometry, Group, Scanned, Span, empty_fingerprints
 
 BUCKET_BITS: Final = 4
 """512 bytes for each tenant, stage and window."""
@@ -144,9 +144,9 @@ class Ledger:
         if len(self._cells.groups) > GROUPS_MAX:
             self._begin_part()
         self._cells.merge(made.cells.items(), bucket_bits=made.cells.bucket_bits)
-        for group, numbers in made.holders.items():
-            for number in numbers:
-                self._stretch(group, made.pieces[number].offsets)
+        for group, held in made.holders.items():
+            for number, span in held.items():
+                self._stretch(group, made.pieces[number].offsets, span)
         records = [*self._records(group for group in made.cells.groups if group.window >= since_ms)]
         gone = self._struck_out(since_ms) if since_ms > self.coverage.since_ms else []
         written = {record.key for record in records if record.key is not None}
@@ -209,10 +209,10 @@ class Ledger:
         )
         self._spans: dict[Group, dict[TopicPartition, tuple[int, int]]] = defaultdict(dict)
 
-    def _stretch(self, group: Group, found: OffsetRange) -> None:
+    def _stretch(self, group: Group, found: OffsetRange, span: Span) -> None:
         place = TopicPartition(found.topic, found.partition)
-        start, end = self._spans[group].get(place, (found.start, found.end))
-        self._spans[group][place] = min(start, found.start), max(end, found.end)
+        start, end = self._spans[group].get(place, span)
+        self._spans[group][place] = min(start, span[0]), max(end, span[1])
 
     def _records(self, groups: Iterable[Group]) -> Iterator[Record]:
         for group in groups:

@@ -19,7 +19,14 @@ from holdfast.pipelines.recon.beside import place
 from holdfast.pipelines.recon.day import Day, PartitionView
 from holdfast.pipelines.recon.kept import Coverage, Kept, Sums, read_kept
 from holdfast.pipelines.recon.law import Law
-from holdfast.pipelines.recon.looking import count_offsets, day_starts, pieces_of_day, pieces_of_spans, sum_up
+from holdfast.pipelines.recon.looking import (
+    count_offsets,
+    day_starts,
+    narrow,
+    pieces_of_day,
+    pieces_of_spans,
+    sum_up,
+)
 from holdfast.pipelines.recon.reading import Piece
 from holdfast.records.fingerprints import Fingerprints
 from holdfast.spark.held import HeldReading
@@ -108,6 +115,6 @@ def _together(
         wanted = list(groups)
         spans = [span for group in wanted for each in sums.get(group, ()) for span in each.spans.items()]
         before = pieces_of_spans(desk.pipeline, views, day, spans, tenant=tenant, tasks=desk.tasks)
-        return place(desk.held, before) + scanned.holding(wanted)
+        return place(desk.held, before) + [narrow(*held) for held in scanned.holding(wanted)]
 
     return Known(cells=scanned.cells, holding=holding)

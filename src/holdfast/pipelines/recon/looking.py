@@ -15,10 +15,11 @@ from holdfast.errors import UnknownTopicOrPartition
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.recon.day import Day, PartitionView
 from holdfast.pipelines.recon.law import Stage
-from holdfast.pipelines.recon.reading import Piece, Scope, carried, read_piece, topics_of
+from holdfast.pipelines.recon.reading import Piece, Scope, carried, topics_of
+from holdfast.pipelines.recon.summed import sum_piece
 from holdfast.records.arrow import decode
 from holdfast.spark.plan import split
-from holdfast.spark.reconcile import Geometry, Scanned, fingerprint, fingerprint_here
+from holdfast.spark.reconcile import Geometry, Scanned, Span, fingerprint, fingerprint_here
 
 SKEW_MS: Final = 3_600_000
 """So far may the clock of a message be ahead of the log's: a day is read from so long before its beginning."""
@@ -102,8 +103,18 @@ def pieces_of_all(
 def sum_up(session: SparkSession, pieces: list[Piece], geometry: Geometry, *, tasks: int) -> Scanned[Piece]:
     """The fingerprints of all pieces, by tasks if it is worth while."""
     if count_offsets(pieces) <= HERE_OFFSETS_MAX:
-        return fingerprint_here(pieces, read_piece, geometry)
-    return fingerprint(session, pieces, read_piece, geometry, tasks=tasks)
+        return fingerprint_here(pieces, sum_piece, geometry)
+    return fingerprint(session, pieces, sum_piece, geometry, tasks=tasks)
+
+
+def narrow(piece: Piece, span: Span) -> Piece:
+    """What of a piece lies within these offsets."""
+    offsets = replace(piece.offsets, start=span[0], end=span[1])
+    stored = piece.stored
+    if stored is not None:
+        near = tuple(each for each in stored.pieces if each.first < span[1] and each.end > span[0])
+        stored = replace(stored, offsets=offsets, pieces=near)
+    return replace(piece, offsets=offsets, stored=stored)
 
 
 def count_offsets(pieces: Iterable[Piece]) -> int:

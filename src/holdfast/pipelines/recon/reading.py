@@ -3,9 +3,9 @@
 Records go from the log straight into Arrow, in the task: nothing passes through the JVM.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,13 @@ from holdfast.pipelines.tally import UNKNOWN_TENANT
 from holdfast.records.arrow import scan_chunks, to_batch
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.grouping import start_windows
-from holdfast.records.kernel.scanning import Selection
+from holdfast.records.kernel.said import Bounds, Places
+from holdfast.records.kernel.scanning import Scan, Selection
 from holdfast.spark.rows import ahead, gather
 from holdfast.spark.stored_plan import StoredRange
 from holdfast.spark.stored_rows import read_chunks
+
+Made = TypeVar("Made")
 
 STATES: Final = tuple(EndState)
 INGESTED: Final = 0
@@ -145,9 +148,14 @@ def carried(identity: Identity) -> Identity:
 
 def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece that are in its scope, canaries left out."""
+    for made in use_chunks(piece, lambda batches, selection: [*rows_of(batches, selection, piece)]):
+        yield from made
+
+
+def use_chunks(piece: Piece, use: Callable[[ReadableBytes, Selection], Made]) -> Iterator[Made]:
+    """What `use` makes of whole batches of a piece, one after the other; it may be used again as in `read_chunks`."""
     if piece.stored is not None:
-        for made in read_chunks(piece.stored, lambda batches, chosen: [*rows_of(batches, chosen, piece)]):
-            yield from made
+        yield from read_chunks(piece.stored, use)
         return
     wanted = piece.offsets
     # The reader has checked every CRC: once is enough.
@@ -155,31 +163,43 @@ def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
     with Cluster(piece.bootstrap) as cluster:
         chunks = read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED)
         for stored in gather(ahead(chunks)):
-            yield from rows_of(stored, selection, piece)
+            yield use(stored, selection)
 
 
 def rows_of(batches: ReadableBytes, selection: Selection, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """What whole batches hold of a piece: by the kernel where records are plain, else column by column."""
-    number = (
-        number_of(piece.stage, piece.state) if not piece.reads_state else number_of(piece.stage, STATES[0])
-    )
-    places = find_places(piece.identity, reads_state=piece.reads_state)
-    bounds = make_bounds(
+    """What whole batches hold of a piece."""
+    for found in scan_chunks(batches, selection):
+        yield from rows_of_scan(found, piece)
+
+
+def rows_of_scan(found: Scan, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """What records are to a piece: by the kernel where they are plain, else column by column."""
+    places = places_of(piece)
+    plain = None if places is None else read_plain(found, places, bounds_of(piece))
+    if plain is None:
+        rows = to_rows(to_batch(found, needed_columns(piece.identity)), piece)
+    else:
+        rows = _plain_rows(plain, piece)
+    yield rows
+    yield from noted(rows, piece.scope)
+
+
+def places_of(piece: Piece) -> Places | None:
+    """Where the kernels have to look; None if they cannot."""
+    return find_places(piece.identity, reads_state=piece.reads_state)
+
+
+def bounds_of(piece: Piece) -> Bounds:
+    """Which records count, for the kernels."""
+    state = STATES[0] if piece.reads_state else piece.state
+    return make_bounds(
         tenant=piece.scope.tenant,
         start_ms=piece.scope.start_ms,
         end_ms=piece.scope.end_ms,
         window_ms=piece.scope.window_ms,
-        stage=number,
+        stage=number_of(piece.stage, state),
         unreadable=UNREADABLE,
     )
-    for found in scan_chunks(batches, selection):
-        plain = None if places is None else read_plain(found, places, bounds)
-        if plain is None:
-            rows = to_rows(to_batch(found, needed_columns(piece.identity)), piece)
-        else:
-            rows = _plain_rows(plain, piece)
-        yield rows
-        yield from noted(rows, piece.scope)
 
 
 def _plain_rows(found: Rows, piece: Piece) -> pa.RecordBatch:

@@ -22,6 +22,20 @@ _RECORD_FIELDS = int(Fault.RECORD_FIELDS)
 _LEFT_OVER = int(Fault.LEFT_OVER)
 
 
+class RecordFront(NamedTuple):
+    """A record's fields before its headers; an end of 0 for an impossible length."""
+
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key_start: int
+    key_bytes: int
+    value_start: int
+    value_bytes: int
+    header_count: int
+    headers_start: int
+
+
 class RecordFields(NamedTuple):
     """Where one record ends and its fields lie, or what is wrong with it."""
 
@@ -110,15 +124,12 @@ def _scan_batch(
 
 
 @inlined
-def read_record(
-    data: Octets, position: int, payload_end: int, delta_min: int, last_delta: Any
-) -> RecordFields:
-    """The record at `position`; without a fault it ends at or before `payload_end`, and its fields within it."""
-    fault = 0
+def read_front(data: Octets, position: int, payload_end: int) -> RecordFront:
+    """The record at `position` as far as its headers, which begin behind it, LOST if any field is broken."""
     length, position = read_varint(data, position, payload_end)
     end = position + length
     if length < RECORD_BYTES_MIN - 1 or length > payload_end - position:
-        fault = _RECORD_LENGTH
+        # Then nothing is read of what follows.
         end = 0
     timestamp_delta, position = read_varint(data, position + 1, end)
     offset_delta, position = read_varint(data, position, end)
@@ -127,15 +138,7 @@ def read_record(
     value_bytes, value_start = read_varint(data, position, end)
     position = skip_bytes(value_start, value_bytes, end)
     header_count, position = read_varint(data, position, end)
-    if header_count != 0:
-        position = _skip_headers(data, position, header_count, end)
-    if fault == 0:
-        if offset_delta < delta_min or offset_delta > last_delta:
-            fault = _RECORD_OFFSET
-        elif position != end:
-            fault = _RECORD_FIELDS
-    return RecordFields(
-        fault,
+    return RecordFront(
         end,
         timestamp_delta,
         offset_delta,
@@ -144,6 +147,36 @@ def read_record(
         value_start,
         value_bytes,
         header_count,
+        position,
+    )
+
+
+@inlined
+def read_record(
+    data: Octets, position: int, payload_end: int, delta_min: int, last_delta: Any
+) -> RecordFields:
+    """The record at `position`; without a fault it ends at or before `payload_end`, and its fields within it."""
+    front = read_front(data, position, payload_end)
+    position = front.headers_start
+    if front.header_count != 0:
+        position = _skip_headers(data, position, front.header_count, front.end)
+    fault = 0
+    if front.end == 0:
+        fault = _RECORD_LENGTH
+    elif front.offset_delta < delta_min or front.offset_delta > last_delta:
+        fault = _RECORD_OFFSET
+    elif position != front.end:
+        fault = _RECORD_FIELDS
+    return RecordFields(
+        fault,
+        front.end,
+        front.timestamp_delta,
+        front.offset_delta,
+        front.key_start,
+        front.key_bytes,
+        front.value_start,
+        front.value_bytes,
+        front.header_count,
     )
 
 

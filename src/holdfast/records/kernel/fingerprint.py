@@ -45,9 +45,9 @@ def add_ids(
         if codes[row] >= 0:
             block = blocks[codes[row]]
             start, length = offsets[row], offsets[row + 1] - offsets[row]
-            low, high = _lanes(octets, start, length, secrets)
+            low, high = lanes_of(octets, start, length, secrets)
             check = hash_words(low, high, min(length, LONG), secrets[0])
-            bucket = _bucket(check, bucket_bits)
+            bucket = bucket_of(check, bucket_bits)
             cells[block, bucket, COUNT] += _U(1)
             cells[block, bucket, LOW] += low
             cells[block, bucket, HIGH] += high
@@ -71,9 +71,9 @@ def mark_ids(
         block = blocks[codes[row]] if codes[row] >= 0 else SKIPPED
         if block >= 0:
             start, length = offsets[row], offsets[row + 1] - offsets[row]
-            low, high = _lanes(octets, start, length, secrets)
+            low, high = lanes_of(octets, start, length, secrets)
             check = hash_words(low, high, min(length, LONG), secrets[0])
-            marks[row] = wanted[block, _bucket(check, bucket_bits)]
+            marks[row] = wanted[block, bucket_of(check, bucket_bits)]
 
 
 @compiled
@@ -83,7 +83,8 @@ def check_of(low: Any, high: Any, length: int, secrets: NDArray[np.uint64]) -> A
 
 
 @inlined
-def _lanes(octets: Octets, start: Any, length: Any, secrets: NDArray[np.uint64]) -> Any:
+def lanes_of(octets: Octets, start: Any, length: Any, secrets: NDArray[np.uint64]) -> Any:
+    """An id's two lanes."""
     low = high = _U(0)
     if length > LANES_BYTES:
         low = hash_bytes(octets, start, length, secrets[1])
@@ -100,6 +101,7 @@ def _lanes(octets: Octets, start: Any, length: Any, secrets: NDArray[np.uint64])
 
 
 @inlined
-def _bucket(check: Any, bucket_bits: Any) -> Any:
+def bucket_of(check: Any, bucket_bits: Any) -> Any:
+    """Which cell of a block an id falls into."""
     # In two steps: a shift by all 64 bits has no meaning to the processor.
     return np.uintp((check >> _U(1)) >> _U(63 - bucket_bits))

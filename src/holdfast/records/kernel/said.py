@@ -112,8 +112,8 @@ def read_said(
     for record in range(len(columns.offset)):
         _find_fields(data, columns, record, places, found, guesses)
         arrived = columns.timestamp[record]
-        time_ms = _time_of(data, places, found, arrived)
-        counts = _counts(data, bounds, found, time_ms)
+        time_ms = time_of(data, places, found, arrived)
+        counts = counts_of(data, bounds, found, time_ms)
         if counts == LEFT_OUT:
             continue
         if counts == ODD:
@@ -128,7 +128,7 @@ def read_said(
             window = time_ms - time_ms % bounds.window_ms
         said.identity_offsets[row + 1] = end
         said.tenant[row] = tenant
-        said.stage[row] = _stage_of(data, places, bounds, found)
+        said.stage[row] = stage_of(data, places, bounds, found)
         said.window[row] = window
         said.time_ms[row] = time_ms
         said.arrived_ms[row] = arrived
@@ -155,10 +155,10 @@ def _find_fields(
         value_bytes, value_start = read_varint(data, name_start + name_bytes, end)
         position = skip_bytes(value_start, value_bytes, end)
         field = guesses[number & (GUESSES - 1)]
-        if not _is_named(data, name_start, name_bytes, places.headers, field):
+        if not is_named(data, name_start, name_bytes, places.headers, field):
             field = -1
             for each in range(FIELDS):
-                if field < 0 and _is_named(data, name_start, name_bytes, places.headers, each):
+                if field < 0 and is_named(data, name_start, name_bytes, places.headers, each):
                     field = each
             if field >= 0:
                 guesses[number & (GUESSES - 1)] = field
@@ -168,7 +168,8 @@ def _find_fields(
 
 
 @inlined
-def _is_named(data: Octets, start: Any, length: Any, names: Names, number: Any) -> bool:
+def is_named(data: Octets, start: Any, length: Any, names: Names, number: Any) -> bool:
+    """Whether this is the text with this number, and not an empty one."""
     first = names.starts[number]
     named = length > 0 and length == names.starts[number + 1] - first
     if named:
@@ -182,7 +183,8 @@ def _is_named(data: Octets, start: Any, length: Any, names: Names, number: Any) 
 
 
 @inlined
-def _time_of(data: Octets, places: Places, found: NDArray[np.int64], arrived: Any) -> Any:
+def time_of(data: Octets, places: Places, found: NDArray[np.int64], arrived: Any) -> Any:
+    """What the record says, or else when it arrived; BAD_TIME for what is not plain."""
     time_ms = arrived
     if places.parts[TIME] != NOWHERE and found[1, TIME] > 0:
         time_ms = read_time(data, found[0, TIME], found[1, TIME])
@@ -190,7 +192,7 @@ def _time_of(data: Octets, places: Places, found: NDArray[np.int64], arrived: An
 
 
 @inlined
-def _counts(data: Octets, bounds: Bounds, found: NDArray[np.int64], time_ms: Any) -> Any:
+def counts_of(data: Octets, bounds: Bounds, found: NDArray[np.int64], time_ms: Any) -> Any:
     """COUNTS, LEFT_OUT or ODD. A canary is nobody's message, whatever else it says."""
     counts = COUNTS
     if found[1, CANARY] >= 0:
@@ -213,12 +215,13 @@ def _is_tenant(data: Octets, found: NDArray[np.int64], tenant: Octets) -> bool:
 
 
 @inlined
-def _stage_of(data: Octets, places: Places, bounds: Bounds, found: NDArray[np.int64]) -> Any:
+def stage_of(data: Octets, places: Places, bounds: Bounds, found: NDArray[np.int64]) -> Any:
+    """The number of the stage, by the state that the record says."""
     stage = bounds.stage
     if places.parts[STATE] != NOWHERE:
         stage = bounds.unreadable
         for number in range(len(places.states.starts) - 1):
-            if _is_named(data, found[0, STATE], found[1, STATE], places.states, number):
+            if is_named(data, found[0, STATE], found[1, STATE], places.states, number):
                 stage = bounds.stage + number
     return stage
 

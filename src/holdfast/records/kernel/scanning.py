@@ -110,10 +110,29 @@ def count_data_records(
     return int(counts.sum())
 
 
-def scan_groups(
-    buffer: ReadableBytes, selection: Selection, *, group_bytes: int, columns: Callable[[int], Columns]
-) -> Iterator[Scan]:
-    """`scan` in parts of at most `group_bytes` of batches, or a single one, and not much more inflated."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Some batches of a buffer with their payloads inflated, their records still to be found."""
+
+    source: Octets
+    data: Octets
+    batches: NDArray[Any]
+    wanted: Wanted
+
+    def count_records(self) -> tuple[int, int]:
+        """How many there may be, in all batches and in the largest one; raises CorruptBatch where that is a lie."""
+        count, fault, at = count_records(self.batches, self.wanted)
+        raise_fault(fault, self.batches["position"], at)
+        return count, int(self.batches["record_count"][self.wanted.batches].max(initial=0))
+
+    def scan(self, columns: Callable[[int], Columns], *, first: int = 0) -> Scan:
+        """Where the records lie, from the batch with this number on; raises CorruptBatch."""
+        wanted = self.wanted._replace(batches=self.wanted.batches[first:])
+        return _scan(self.source, self.data, self.batches[first:], wanted, columns)
+
+
+def open_groups(buffer: ReadableBytes, selection: Selection, *, group_bytes: int) -> Iterator[Stretch]:
+    """A buffer in parts of at most `group_bytes` of batches, or a single one, and not much more inflated."""
     source = as_octets(buffer)
     batches = index(source)
     whole = selection.of(batches)
@@ -126,7 +145,7 @@ def scan_groups(
         group, wanted = batches[first:last], whole._replace(batches=whole.batches[first:last])
         data, done = inflate(source, group, wanted, budget=budget, room=group_bytes)
         wanted = wanted._replace(batches=wanted.batches[:done])
-        yield _scan(source, data, group[:done], wanted, columns)
+        yield Stretch(source=source, data=data, batches=group[:done], wanted=wanted)
         first += done
 
 

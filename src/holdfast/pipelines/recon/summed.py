@@ -1,0 +1,201 @@
+"""The fingerprints of a piece, and the records of some cells, straight from stored batches.
+
+A kernel reads each batch in one pass. What it finds odd is left, from that batch to the end of its chunk, to `reading`,
+which knows every case. Both ways have to agree: `tests/pipelines/recon/test_summed.py` holds one against the other.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.pipelines.config import DAY_MS
+from holdfast.pipelines.recon.reading import (
+    LATE,
+    Piece,
+    bounds_of,
+    places_of,
+    rows_of_scan,
+    use_chunks,
+)
+from holdfast.records.arrow import make_columns, open_chunks
+from holdfast.records.buffers import ReadableBytes
+from holdfast.records.fingerprints import make_secrets
+from holdfast.records.kernel.book import FULL, Book, look_up_group, number_tenant
+from holdfast.records.kernel.fingerprint import COUNT
+from holdfast.records.kernel.load import as_octets
+from holdfast.records.kernel.scanning import Scan, Selection, Stretch
+from holdfast.records.kernel.summing import Lateness, Question, Room, pick_batches, sum_batches
+from holdfast.spark.reconcile import Geometry, Group, Span, Summed, add_batch, empty_fingerprints
+
+
+def sum_piece(piece: Piece, geometry: Geometry) -> Summed:
+    """The fingerprints of all records that are in a piece's scope, canaries left out."""
+    summing = Summing(piece, geometry)
+    for _ in use_chunks(piece, summing.add):
+        pass
+    return summing.finish()
+
+
+def ask(piece: Piece, geometry: Geometry) -> Question | None:
+    """What the kernel is asked of a piece; None if it cannot find what counts."""
+    places, lateness_ms = places_of(piece), piece.scope.lateness_ms
+    if places is None:
+        return None
+    return Question(
+        places=places,
+        bounds=bounds_of(piece),
+        lateness=Lateness(
+            is_asked=lateness_ms is not None,
+            day_ms=DAY_MS,
+            late_ms=DAY_MS + (lateness_ms or 0),
+            stage=LATE,
+        ),
+        secrets=make_secrets(geometry.seed),
+        bucket_bits=geometry.bucket_bits,
+    )
+
+
+class Summing:
+    """The fingerprints of a piece while its batches are added."""
+
+    def __init__(self, piece: Piece, geometry: Geometry) -> None:
+        self._piece = piece
+        self._question = ask(piece, geometry)
+        self._bucket_bits = geometry.bucket_bits
+        self._book = Book.make(bucket_bits=geometry.bucket_bits)
+        self._made = empty_fingerprints(geometry)
+        self._spans: dict[Group, Span] = {}
+
+    def add(self, batches: ReadableBytes, selection: Selection) -> None:
+        """All of them, or none if they inflate too far: hence they are opened before any is added."""
+        for stretch in list(open_chunks(batches, selection)):
+            self._add_stretch(stretch)
+
+    def finish(self) -> Summed:
+        """What there is now."""
+        self._empty_book()
+        return Summed(cells=self._made, spans=self._spans)
+
+    def _add_stretch(self, stretch: Stretch) -> None:
+        first, why = 0, FULL
+        if self._question is not None:
+            room = _room(stretch)
+            first, why = self._sum(stretch, 0, room)
+            while why == FULL:
+                self._empty_book()
+                before = first
+                first, why = self._sum(stretch, before, room)
+                if first == before:
+                    # Not even an empty book has room for what is in this batch alone.
+                    break
+        if first < len(stretch.batches):
+            found = stretch.scan(make_columns, first=first)
+            for rows in rows_of_scan(found, self._piece) if len(found.columns.offset) else ():
+                self._add_rows(rows)
+
+    def _sum(self, stretch: Stretch, first: int, room: Room) -> tuple[int, int]:
+        assert self._question is not None
+        return sum_batches(
+            stretch.source,
+            stretch.data,
+            stretch.batches,
+            first,
+            stretch.wanted,
+            self._question,
+            self._book,
+            room,
+        )
+
+    def _add_rows(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            offsets = np.asarray(rows["offset"])
+            for group in add_batch(self._made, rows):
+                self._stretch(group, int(offsets.min()), int(offsets.max()) + 1)
+
+    def _empty_book(self) -> None:
+        """Takes out what was added up. A group that was only seen in a batch that did not count is none."""
+        book = self._book
+        counted = book.cells[: book.group_count, :, COUNT].any(axis=1)
+        for number in np.flatnonzero(counted).tolist():
+            group = Group(book.name_of(number), int(book.stage[number]), int(book.window[number]))
+            self._made.merge([(group, book.cells[number])], bucket_bits=self._bucket_bits)
+            self._stretch(group, int(book.first[number]), int(book.last[number]) + 1)
+        self._book = Book.make(bucket_bits=self._bucket_bits)
+
+    def _stretch(self, group: Group, start: int, end: int) -> None:
+        known = self._spans.get(group, (start, end))
+        self._spans[group] = min(start, known[0]), max(end, known[1])
+
+
+class Picker:
+    """Reads the rows of a piece that are in some cells, and some more: all of what the kernel finds odd."""
+
+    def __init__(self, wanted: Mapping[Group, Iterable[int]], geometry: Geometry) -> None:
+        self._wanted = {group: tuple(buckets) for group, buckets in wanted.items()}
+        self._geometry = geometry
+
+    def __call__(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """A reader for `drill`."""
+        for made in use_chunks(piece, self.picking(piece)):
+            yield from made
+
+    def picking(self, piece: Piece) -> Callable[[ReadableBytes, Selection], list[pa.RecordBatch]]:
+        """What makes rows of the piece's batches."""
+        question = ask(piece, self._geometry)
+        book = None if question is None else self._write_book(question)
+
+        def pick(batches: ReadableBytes, selection: Selection) -> list[pa.RecordBatch]:
+            return [
+                rows
+                for stretch in open_chunks(batches, selection)
+                for found in _picked(stretch, question, book)
+                for rows in rows_of_scan(found, piece)
+            ]
+
+        return pick
+
+    def _write_book(self, question: Question) -> tuple[Book, NDArray[np.bool_]] | None:
+        """The wanted groups alone, and which of their cells; None if there are too many of them."""
+        book = Book.make(bucket_bits=0)
+        secret = question.secrets[0]
+        cells = np.zeros((len(self._wanted), 1 << question.bucket_bits), np.bool_)
+        for group, buckets in self._wanted.items():
+            name = as_octets(group.tenant.encode() + b"\0")[:-1]
+            tenant = number_tenant(name, 0, len(name), secret, book)
+            number = tenant if tenant < 0 else look_up_group(tenant, group.stage, group.window, secret, book)
+            if number < 0:
+                return None
+            cells[number, list(buckets)] = True
+        book.grows[0] = False
+        return book, cells
+
+
+def _picked(
+    stretch: Stretch, question: Question | None, book: tuple[Book, NDArray[np.bool_]] | None
+) -> Iterator[Scan]:
+    """The records of marked cells up to a batch that is odd, and all from there on."""
+    done = 0
+    if question is not None and book is not None:
+        room, columns = _room(stretch), make_columns(stretch.count_records()[0])
+        done, count = pick_batches(
+            stretch.source,
+            stretch.data,
+            stretch.batches,
+            stretch.wanted,
+            question,
+            *book,
+            room,
+            columns,
+        )
+        if count:
+            yield Scan(data=stretch.data, batches=stretch.batches[:done], columns=columns.head(count))
+    if done < len(stretch.batches):
+        found = stretch.scan(make_columns, first=done)
+        if len(found.columns.offset):
+            yield found
+
+
+def _room(stretch: Stretch) -> Room:
+    return Room.make(stretch.count_records()[1])
