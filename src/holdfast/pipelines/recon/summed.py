@@ -75,7 +75,7 @@ class Summing:
 
     def finish(self) -> Summed:
         """What there is now."""
-        self._empty_book()
+        self._take_out()
         return Summed(cells=self._made, spans=self._spans)
 
     def _add_stretch(self, stretch: Stretch) -> None:
@@ -84,7 +84,8 @@ class Summing:
             room = _room(stretch)
             first, why = self._sum(stretch, 0, room)
             while why == FULL:
-                self._empty_book()
+                self._take_out()
+                self._book = Book.make(bucket_bits=self._bucket_bits)
                 before = first
                 first, why = self._sum(stretch, before, room)
                 if first == before:
@@ -114,15 +115,14 @@ class Summing:
             for group in add_batch(self._made, rows):
                 self._stretch(group, int(offsets.min()), int(offsets.max()) + 1)
 
-    def _empty_book(self) -> None:
-        """Takes out what was added up. A group that was only seen in a batch that did not count is none."""
+    def _take_out(self) -> None:
+        """Takes from the book what was added up. A group that was only seen in a batch that did not count is none."""
         book = self._book
         counted = book.cells[: book.group_count, :, COUNT].any(axis=1)
         for number in np.flatnonzero(counted).tolist():
             group = Group(book.name_of(number), int(book.stage[number]), int(book.window[number]))
             self._made.merge([(group, book.cells[number])], bucket_bits=self._bucket_bits)
             self._stretch(group, int(book.first[number]), int(book.last[number]) + 1)
-        self._book = Book.make(bucket_bits=self._bucket_bits)
 
     def _stretch(self, group: Group, start: int, end: int) -> None:
         known = self._spans.get(group, (start, end))

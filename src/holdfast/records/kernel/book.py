@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.records.kernel.fingerprint import WORDS, Cells
 from holdfast.records.kernel.hashing import hash_bytes, hash_words, same_bytes
 from holdfast.records.kernel.jit import compiled, inlined
-from holdfast.records.kernel.memory import Octets, copy_bytes
+from holdfast.records.kernel.memory import Octets, copy_bytes, load_word
 from holdfast.records.kernel.texts import is_utf8
 
 ODD: Final = -1
@@ -31,6 +31,8 @@ CELLS: Final = 1 << 16
 
 _U = np.uint64
 _TENANTS, _GROUPS = range(2)
+_GUESS_BITS: Final = 8
+_SPREAD: Final = _U(0x9E3779B97F4A7C15)
 
 
 class Book(NamedTuple):
@@ -44,6 +46,8 @@ class Book(NamedTuple):
     name_ends: NDArray[np.int64]
     """Number n reaches from name_ends[n] to name_ends[n + 1]."""
     tenant_table: NDArray[np.int32]
+    guesses: NDArray[np.int32]
+    """By a few bits of a name, the tenant that was last found there, or -1."""
     latest: NDArray[np.int32]
     """By tenant and stage the group that was last asked for, or -1."""
     tenant: NDArray[np.int32]
@@ -66,6 +70,7 @@ class Book(NamedTuple):
             names=np.empty(TENANTS_MAX * TENANT_BYTES, np.uint8),
             name_ends=np.zeros(TENANTS_MAX + 1, np.int64),
             tenant_table=np.full(2 * TENANTS_MAX, -1, np.int32),
+            guesses=np.full(1 << _GUESS_BITS, -1, np.int32),
             latest=np.full(TENANTS_MAX * STAGES, -1, np.int32),
             tenant=np.empty(groups, np.int32),
             stage=np.empty(groups, np.int64),
@@ -85,6 +90,27 @@ class Book(NamedTuple):
     def group_count(self) -> int:
         """How many there are."""
         return int(self.counts[_GROUPS])
+
+
+@inlined
+def guess_tenant(data: Octets, start: Any, length: Any, secret: NDArray[np.uint64], book: Book) -> Any:
+    """What `number_tenant` says, mostly without asking it.
+
+    Tenants that take turns at random are all guessed: one branch that nearly always goes the same way, where a
+    comparison with the tenant before would be a toss-up, which costs a processor as much as the rest of this.
+    """
+    word = _U(0)
+    if length >= 8:
+        word = load_word(data, start + length - 8)
+    elif length > 0 and start + 8 <= len(data):
+        word = load_word(data, start) << _U(64 - 8 * length)
+    slot = np.uintp((word * _SPREAD) >> _U(64 - _GUESS_BITS))
+    tenant = np.int64(book.guesses[slot])
+    if tenant < 0 or not is_tenant(data, start, length, book, tenant):
+        tenant = np.int64(number_tenant(data, start, length, secret, book))
+        if tenant >= 0:
+            book.guesses[slot] = tenant
+    return tenant
 
 
 @compiled

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.records.batch import CODEC_MASK, LOG_APPEND_TIME_BIT
-from holdfast.records.kernel.book import FULL, ODD, UNKNOWN, Book, is_tenant, number_group, number_tenant
+from holdfast.records.kernel.book import FULL, ODD, UNKNOWN, Book, guess_tenant, number_group
 from holdfast.records.kernel.fields import read_front, read_record
 from holdfast.records.kernel.fingerprint import CHECK, COUNT, HIGH, LONG, LOW, bucket_of, lanes_of
 from holdfast.records.kernel.hashing import hash_words, same_bytes
@@ -40,8 +40,8 @@ IDENTITY_BYTES_MAX: Final = 1 << 12
 """Of a source, the separator and an id, which are put together to be hashed; a longer one is odd."""
 
 _U = np.uint64
-_TENANT, _STATE_START, _STATE_BYTES, _STAGE, _WINDOW, _DAY = range(6)
-_REMEMBERED: Final = 6
+_STATE_START, _STATE_BYTES, _STAGE, _WINDOW, _DAY = range(5)
+_REMEMBERED: Final = 5
 
 
 class Lateness(NamedTuple):
@@ -196,7 +196,7 @@ def _read_batch(data: Octets, batch: Any, wanted: Wanted, question: Question, bo
     """How many rows the batch has, ODD or FULL. What is broken is odd, too: who reads it otherwise will say how."""
     last_delta, payload_end = np.int64(batch.last_offset_delta), batch.payload_end
     is_fixed = batch.attributes & LOG_APPEND_TIME_BIT != 0
-    room.last[_TENANT], room.last[_STATE_BYTES] = -1, -2
+    room.last[_STATE_BYTES] = -2
     place = batch.payload_start
     delta_min = row = 0
     for _ in range(batch.record_count):
@@ -241,7 +241,7 @@ def _enter(
     counts = counts_of(data, bounds, found, time_ms)
     if counts != COUNTS:
         return ODD if counts == ODD else 0
-    tenant = _tenant_of(data, found, secret, book, room.last)
+    tenant = guess_tenant(data, found[0, TENANT], max(found[1, TENANT], 0), secret, book)
     if tenant < 0:
         return 0 if tenant == UNKNOWN else tenant
     window = _floor(time_ms, bounds.window_ms, room.last, _WINDOW)
@@ -265,16 +265,6 @@ def _enter(
             book.last[each] = max(book.last[each], offset)
             rows += 1
     return ODD if length == ODD else rows
-
-
-@inlined
-def _tenant_of(data: Octets, found: NDArray[np.int64], secret: Any, book: Book, last: Any) -> Any:
-    start, length = found[0, TENANT], max(found[1, TENANT], 0)
-    tenant = last[_TENANT]
-    if tenant < 0 or not is_tenant(data, start, length, book, tenant):
-        tenant = number_tenant(data, start, length, secret, book)
-        last[_TENANT] = tenant
-    return tenant
 
 
 @inlined
