@@ -23,7 +23,6 @@ from holdfast.records.arrow import make_columns, open_chunks
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.fingerprints import make_secrets
 from holdfast.records.kernel.book import FULL, Book, look_up_group, number_tenant
-from holdfast.records.kernel.fingerprint import COUNT
 from holdfast.records.kernel.load import as_octets
 from holdfast.records.kernel.scanning import Scan, Selection, Stretch
 from holdfast.records.kernel.summing import Lateness, Question, Room, pick_batches, sum_batches
@@ -116,10 +115,9 @@ class Summing:
                 self._stretch(group, int(offsets.min()), int(offsets.max()) + 1)
 
     def _take_out(self) -> None:
-        """Takes from the book what was added up. A group that was only seen in a batch that did not count is none."""
+        """Takes from the book what was added up; groups of a batch that did not count come again by another way."""
         book = self._book
-        counted = book.cells[: book.group_count, :, COUNT].any(axis=1)
-        for number in np.flatnonzero(counted).tolist():
+        for number in range(book.group_count):
             group = Group(book.name_of(number), int(book.stage[number]), int(book.window[number]))
             self._made.merge([(group, book.cells[number])], bucket_bits=self._bucket_bits)
             self._stretch(group, int(book.first[number]), int(book.last[number]) + 1)
