@@ -1,9 +1,9 @@
 """Ids compared as Spark tasks: fingerprints of what two sides hold, and an exact look where they differ.
 
 Work is cut by where records lie, never by whose they are: a tenant with half of all messages is spread over as many
-pieces as its records are, and nothing is shuffled but the ids of cells that differ. A task takes some pieces, runs the
-kernel over whole Arrow batches of them and gives back cells, for which it needs no more memory than for those. Which
-groups were seen in which piece is kept: the second look reads no piece that cannot hold what it looks for.
+pieces as its records are, and nothing is shuffled but the ids of cells that differ. A task takes some pieces, sums them
+up and gives back cells, for which it needs no more memory than for those. Which groups were seen in which piece, and
+where in it, is kept: the second look reads nothing that cannot hold what it looks for.
 
 What a piece of work is, and how it is read, is the caller's business. A reader gives batches with these columns:
 
