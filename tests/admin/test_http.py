@@ -128,7 +128,7 @@ JSON_TYPE = "Content-Type: application/json"
     ("request_bytes", "status", "answer"),
     [
         (post(b'{"a": 1}'), HTTPStatus.OK, {"did": {"a": 1}}),
-        (post(b'{"a": "%s"}' % (b"x" * 60_000)), HTTPStatus.OK, None),
+        (post(b'{"a": "%s"}' % (b"x" * (BODY_BYTES_MAX - 9))), HTTPStatus.OK, None),
         (post(b'{"no": 1}'), HTTPStatus.CONFLICT, {"error": "that cannot be"}),
         (post(b"{}", host="evil.example"), HTTPStatus.FORBIDDEN, None),
         (post(b"{}", "Content-Type: text/plain"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),

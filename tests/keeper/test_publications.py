@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
+from holdfast.admin.http import BODY_BYTES_MAX
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.writes import DeleteTopic
 from holdfast.keeper import gateway as gateways
@@ -17,10 +19,17 @@ from holdfast.keeper.gateway import Gateway
 from holdfast.keeper.messages import PUBLICATIONS_MAX, Publication, Publications
 from holdfast.keeper.round import Round
 from holdfast.keeper.runner import InProcessRunner
+from holdfast.keeper.work import NewSegment
+from holdfast.store.segment import segment_file
 from tests.keeper.engine import Engine
 from tests.keeper.space import QUICK, lose_control_plane, rest, segments_on_disk
 
 PARTITIONS = 8
+LONG_MAX = 2**63 - 1
+NOTHING = Publication(
+    topic_id="", partition=0, store=1, incarnation=1, lease=1, generation=1, lineage=1,
+    removed=[], added=[], grant=[0, 0, 0], mcco=0, mxfo=0,
+)  # fmt: skip
 
 
 class Killed(BaseException):
@@ -198,13 +207,18 @@ def test_groups_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_desk_takes_no_more_than_it_can_try_one_by_one(engine: Engine) -> None:
     """A keeper that asks for more is told so, and nothing of it is done."""
-    publication = Publication(
-        topic_id="", partition=0, store=1, incarnation=1, lease=1, generation=1, lineage=1,
-        removed=[], added=[], grant=[0, 0, 0], mcco=0, mxfo=0,
-    )  # fmt: skip
-    many = messages.plain(Publications(publications=[publication] * (PUBLICATIONS_MAX + 1)))
+    many = messages.plain(Publications(publications=[NOTHING] * (PUBLICATIONS_MAX + 1)))
     with pytest.raises(msgspec.ValidationError, match=f"length <= {PUBLICATIONS_MAX}"):
         engine._ask("publish", many)
+
+
+def test_a_rewrite_of_thousands_of_segments_can_be_told() -> None:
+    """Ten gigabytes of the smallest segments, with the largest numbers: over HTTP a question is bounded."""
+    name = segment_file(UUID(int=2**128 - 1), 2**31 - 1, LONG_MAX, LONG_MAX, "f" * 16)
+    numbers = dict.fromkeys(("first", "end", "max_timestamp", "first_tombstone", "first_timestamp"), LONG_MAX)
+    added = NewSegment(file=name, length_bytes=1 << 20, records=1 << 20, crc=2**32 - 1, **numbers)
+    large = replace(NOTHING, topic_id="f" * 32, removed=[name] * 10_000, added=[added] * 500)
+    assert len(msgspec.json.encode(messages.plain(Publications(publications=[large])))) < BODY_BYTES_MAX
 
 
 def test_what_is_done_does_not_wait_for_long(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from holdfast.errors import UsageError
 logger = logging.getLogger(__name__)
 
 HEAD_BYTES_MAX = 8 * 1024
-BODY_BYTES_MAX = 64 * 1024
+BODY_BYTES_MAX = 4 * 1024 * 1024
+"""A publication names every segment that it takes away or adds, at some 400 bytes each."""
 REQUEST_SECONDS_MAX = 5.0
 """From the connection to the last byte of the answer: a slow client is cut off."""
 ACTION_SECONDS_MAX = 30.0
