@@ -23,6 +23,12 @@ from holdfast.records.kernel.tombstones import find_tombstones
 PARTS_MAX = 4096
 
 Progress = Callable[[int], None]
+
+
+def unheard(size_bytes: int) -> None:
+    """From a task nobody hears before it is done."""
+
+
 """Called with bytes that were dealt with; fewer than none when some of it was in vain."""
 
 

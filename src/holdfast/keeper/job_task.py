@@ -11,7 +11,7 @@ from holdfast.errors import StoreFailed
 from holdfast.keeper.bits import Bits
 from holdfast.keeper.chunks import ChunkReader
 from holdfast.keeper.copying import Copier
-from holdfast.keeper.dead import DeadSearch
+from holdfast.keeper.dead import DeadSearch, unheard
 from holdfast.keeper.jobs import Answer, CopyJob, Job, MarkJob, Marks, RewriteJob, SectionMarks
 from holdfast.keeper.sections import find_sections
 from holdfast.keeper.task import rewrite
@@ -43,7 +43,7 @@ def _mark(job: MarkJob, seed: int) -> Marks:
         part=job.part,
         parts=job.parts,
         reader=ChunkReader(),
-        on_progress=_unheard,
+        on_progress=unheard,
         counts=counts,
     )
     found = search.run(find_sections(item.pieces, job.bounds))
@@ -66,7 +66,7 @@ def _mark(job: MarkJob, seed: int) -> Marks:
 
 def _copy(job: CopyJob) -> Rewrite:
     item = job.item
-    copier = Copier(item=item, reader=ChunkReader(), on_progress=_unheard, counts=Counter())
+    copier = Copier(item=item, reader=ChunkReader(), on_progress=unheard, counts=Counter())
     dead = list(_join_marks(job)) if item.compacts else None
     return copier.run(find_sections(item.pieces), job.rewritten, dead)
 
@@ -93,7 +93,3 @@ def _read_marks(directory: str, marks: Marks) -> Iterator[Bits]:
             raise StoreFailed(f"the marks in {marks.file} are damaged")
         position += section.size_bytes
         yield Bits(section.records, np.frombuffer(data, np.uint8))
-
-
-def _unheard(size_bytes: int) -> None:
-    """From a task nobody hears before it is done."""

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from holdfast.keeper.bits import Bits
 from holdfast.keeper.chunks import ChunkReader
 from holdfast.keeper.copying import Copier
+from holdfast.keeper.dead import unheard
 from holdfast.keeper.sections import choose_rewritten, find_sections
 from holdfast.keeper.shared_search import SharedSearch
 from holdfast.keeper.stretches import Stretch, cut_stretches, delete_added, join_rewrites
@@ -23,7 +24,7 @@ def rewrite_in_threads(item: WorkItem, *, threads: int, seed: int) -> Rewrite:
         losing: set[int] = set()
         if item.compacts:
             search = SharedSearch(
-                item=item, seed=seed, on_progress=_unheard, counts=counts, pool=pool, threads=threads
+                item=item, seed=seed, on_progress=unheard, counts=counts, pool=pool, threads=threads
             )
             dead = search.run(sections)
             losing = {section.first for section, bits in zip(sections, dead, strict=True) if bits.any()}
@@ -32,7 +33,7 @@ def rewrite_in_threads(item: WorkItem, *, threads: int, seed: int) -> Rewrite:
         def copy(stretch: Stretch) -> Rewrite:
             own = find_sections(stretch.item.pieces)
             at = sum(section.first < stretch.first for section in sections)
-            copier = Copier(item=stretch.item, reader=ChunkReader(), on_progress=_unheard, counts=Counter())
+            copier = Copier(item=stretch.item, reader=ChunkReader(), on_progress=unheard, counts=Counter())
             return copier.run(
                 own,
                 rewritten[stretch.first : stretch.end],
@@ -55,7 +56,3 @@ def _gather(item: WorkItem, copies: Sequence[Future[Rewrite]]) -> list[Rewrite]:
             item, [copy.result() for copy in copies if not copy.cancelled() and copy.exception() is None]
         )
         raise
-
-
-def _unheard(size_bytes: int) -> None:
-    """From a task nobody hears before it is done."""
