@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.errors import CorruptBatch, HoldfastError, StoreFailed
 from holdfast.keeper import chunks, copying, dead, output, shared_search
+from holdfast.keeper.chunks import Chunk
 from holdfast.keeper.job_task import run_job
 from holdfast.keeper.jobs import (
     Answer,
@@ -209,20 +210,33 @@ def test_a_thread_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert replica.files() == before
 
 
-@pytest.mark.parametrize("rows_max", [12, 1 << 20])
-def test_threads_halve_chunks_that_inflate_a_lot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_max: int
+@pytest.mark.parametrize(
+    ("codec", "rows_max", "halves"),
+    [(Codec.LZ4, 1 << 20, True), (Codec.NONE, 6, True), (Codec.NONE, 1 << 20, False)],
+)
+def test_threads_halve_chunks_that_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: Codec, rows_max: int, halves: bool
 ) -> None:
-    """Until their bytes, and their keys, take no more memory than they may."""
+    """Until their bytes, inflated, and their keys take no more memory than they may; not for nothing."""
     monkeypatch.setattr(shared_search, "ROWS_MAX", rows_max)
+    halved: list[Chunk] = []
+    halve = Chunk.halved
+
+    def count(chunk: Chunk, batches: memoryview) -> tuple[Chunk, Chunk]:
+        halved.append(chunk)
+        return halve(chunk, batches)
+
+    monkeypatch.setattr(Chunk, "halved", count)
     replica = Replica(tmp_path, Random(1))
+    value = "v" * (300 if codec is Codec.LZ4 else 20)
     for number in range(30):
-        replica.produce(*((f"k{number % 7}", "v" * 300) for _ in range(3)), codec=Codec.LZ4)
+        replica.produce(*((f"k{number % 7}", value) for _ in range(3)), codec=codec)
     item = replica.item(replica._taken(30), first=0, end=90, compacts=True)
     assert len(chunks.cut(item.pieces)) < 15
     done = run_job(RewriteJob(item=item, threads=2), seed=SEED)
     assert isinstance(done, Rewrite)
     assert done.counts["records_kept"] == 7
+    assert bool(halved) is halves
 
 
 def spoil_marks(spoil: Callable[[Path], object]) -> RunJobs:
