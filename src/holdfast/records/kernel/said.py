@@ -23,9 +23,9 @@ NOWHERE, IN_HEADER, IN_KEY = range(3)
 """Where a field stands."""
 
 ODD: Final = -1
+"""In place of a number: there is something that is not plain."""
 TIME_MAX: Final = (1 << 63) - 1
 """Stands for no end, which is exclusive: whether a record of that very time counts is not told here."""
-"""In place of a number: there is something that is not plain."""
 LEFT_OUT, COUNTS = range(2)
 GUESSES: Final = 16
 """Headers of a record mostly stand where they stood in the one before: so many are guessed."""
