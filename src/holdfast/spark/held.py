@@ -35,6 +35,8 @@ from holdfast.store.identity import read_identity
 
 RENEW_PARTS = 4
 """A reading is renewed so many times in the time for which it is held."""
+HOLDS_MAX = 64
+"""That a process remembers to have renewed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +53,20 @@ class Holding:
 
     def __init__(self, hold: Hold | None) -> None:
         self._hold = hold
-        # Many short ranges may be read one after the other: each renews once, or the hold would run out among them.
-        self._renewed = -math.inf
 
     def renew(self) -> None:
-        """If it is time to."""
-        hold = self._hold
-        if hold is None or time.monotonic() - self._renewed < hold.seconds / RENEW_PARTS:
+        """If it is time to, for all that this process reads of it: ranges may be many and short."""
+        hold, now_s = self._hold, time.monotonic()
+        if hold is None or now_s - _RENEWED_S.get(hold, -math.inf) < hold.seconds / RENEW_PARTS:
             return
-        self._renewed = time.monotonic()
+        if len(_RENEWED_S) >= HOLDS_MAX:
+            _RENEWED_S.clear()  # whoever is still read is renewed once too often
+        _RENEWED_S[hold] = now_s
         with suppress(HoldfastError):
             renew_reading(hold.address, hold.name, hold.seconds)
+
+
+_RENEWED_S: dict[Hold, float] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
