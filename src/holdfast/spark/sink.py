@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.client.transactions import Identity
+from holdfast.client.transactions import Generation, Identity
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.records.build import Record
 from holdfast.spark.aside import NOTED, Aside, Note, place_added
@@ -65,6 +65,7 @@ class Sink:
         self._attempts = attempts
         self._on_step = on_step
         self._claims: dict[int, Claim] = {}
+        self._generation: Generation | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Writes one micro-batch; returns when it is committed, now or by an earlier attempt."""
@@ -86,7 +87,7 @@ class Sink:
                 self._write(frame, query_id, batch_id, aside)
                 return
             except (HoldfastError, PySparkException, Py4JError) as failure:
-                self._claims = {}  # what was learned may be why the attempt failed
+                self._claims, self._generation = {}, None  # what was learned may be why the attempt failed
                 if attempt == self._attempts or isinstance(failure, UsageError) or was_stopped(failure):
                     raise
                 told = cause_line(str(failure))
@@ -105,7 +106,9 @@ class Sink:
                 self._options.transactional_id or default_transactional_id(query_id),
                 writers=frame.sparkSession.sparkContext.defaultParallelism,
                 known_claims=self._claims,
+                generation=self._generation,
             )
+            self._generation = ticket.generation
             if ticket.has_committed(query_id, batch_id):
                 return
             self._on_step(Step.TICKET)

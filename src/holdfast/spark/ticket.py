@@ -73,16 +73,17 @@ def take_ticket(
     *,
     writers: int | None = None,
     known_claims: Mapping[int, Claim] | None = None,
+    generation: Generation | None = None,
 ) -> Ticket:
     """Fences off every earlier attempt, then looks at what it has left; waits for brokers that restart.
 
     `writers` bounds the number of tasks that will write, as the option does; there is one for each output partition
-    at most. `known_claims` need not be looked up.
+    at most. `known_claims` need not be looked up, nor `generation`, what the cluster spoke before.
     """
     patience = cluster.patience()
     while True:
         try:
-            return _take(cluster, options, transactional_id, writers, known_claims or {})
+            return _take(cluster, options, transactional_id, writers, known_claims or {}, generation)
         except UnknownTopicOrPartition:
             raise
         except HoldfastError as failure:
@@ -96,8 +97,11 @@ def _take(
     transactional_id: str,
     writers: int | None,
     known_claims: Mapping[int, Claim],
+    generation: Generation | None,
 ) -> Ticket:
-    producer = TransactionalProducer(cluster, transactional_id, timeout_ms=options.transaction_ms)
+    producer = TransactionalProducer(
+        cluster, transactional_id, timeout_ms=options.transaction_ms, generation=generation
+    )
     producer.init()
     outputs = find_outputs(cluster, options)
     tasks = min(options.writers or writers or len(outputs), len(outputs))
