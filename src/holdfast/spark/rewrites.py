@@ -24,6 +24,7 @@ from holdfast.spark.tasks import run_tasks, side_by_side
 logger = logging.getLogger(__name__)
 
 SCHEMA = "number long, answer string, failure string"
+Told = tuple[int, str | None, str | None]
 """The number of a job, and its answer or why there is none."""
 
 
@@ -60,7 +61,8 @@ class SparkRunner:
 
         def work(places: Iterable[int], threads: int) -> Iterator[pa.RecordBatch]:
             numbers = [order[place] for place in places]
-            yield from side_by_side(lambda number: _run_one(number, encoded[number], seed), numbers, threads)
+            done = side_by_side(lambda number: _run_one(number, encoded[number], seed), numbers, threads)
+            yield from map(_to_batch, done)
 
         try:
             with told_briefly(self._session):
@@ -89,18 +91,21 @@ def _seen(item: WorkItem, result: Result) -> Result:
     return result
 
 
-def _run_one(number: int, encoded: str, seed: int) -> pa.RecordBatch:
-    answer, failure = None, None
+def _run_one(number: int, encoded: str, seed: int) -> Told:
     try:
         # In the worker: the driver has no use for numba.
         from holdfast.keeper.job_task import run_job  # noqa: PLC0415
 
         job = decode_job(encoded)
         check_store(job.item)
-        answer = encode(run_job(job, seed=seed))
+        return number, encode(run_job(job, seed=seed)), None
     except ImportError as missing:
-        failure = explain_missing(missing)
+        return number, None, explain_missing(missing)
     except HoldfastError as error:
-        failure = str(error)
-    texts = {"answer": pa.array([answer], pa.string()), "failure": pa.array([failure], pa.string())}
-    return pa.record_batch({"number": pa.array([number], pa.int64()), **texts})
+        return number, None, str(error)
+
+
+def _to_batch(told: Told) -> pa.RecordBatch:
+    number, *texts = told
+    columns = [pa.array([number], pa.int64()), *(pa.array([text], pa.string()) for text in texts)]
+    return pa.record_batch(columns, names=["number", "answer", "failure"])
