@@ -13,7 +13,7 @@ from holdfast.pipelines.config import EndState
 from holdfast.pipelines.identity import Identity
 from holdfast.pipelines.recon import summed
 from holdfast.pipelines.recon.law import Stage
-from holdfast.pipelines.recon.reading import Piece, Scope, rows_of
+from holdfast.pipelines.recon.reading import NAMELESS, Piece, Scope, rows_of
 from holdfast.pipelines.recon.summed import Picker, Summing
 from holdfast.records import arrow
 from holdfast.records.batch import HEADER_BYTES, Codec
@@ -105,6 +105,20 @@ def test_what_is_picked_holds_every_row_of_the_wanted_cells(
     wanted = {group: data.draw(buckets) for group in groups if data.draw(st.booleans())}
     picked = Picker(wanted, GEOMETRY).picking(work)(stored, ANY)
     assert named(picked, wanted) == named(rows, wanted)
+
+
+def test_a_record_whose_id_is_no_text_is_picked_as_nameless() -> None:
+    """Where nothing else of its window is wanted."""
+    headers = [("ce_id", b"\xff"), ("tenant", b"acme"), ("ce_time", str(NOON_MS).encode())]
+    work = piece(Identity(), Scope(window_ms=600_000, lateness_ms=900_000), (Stage.INGEST, None))
+    stored = pack([[Record(value=b"", timestamp_ms=NOON_MS, headers=headers)]])
+    (group,) = (
+        each
+        for each in fingerprint_batches(slow_rows(work, stored), GEOMETRY).groups
+        if each.stage == NAMELESS
+    )
+    wanted = {group: list(range(8))}
+    assert len(named(Picker(wanted, GEOMETRY).picking(work)(stored, ANY), wanted)) == 1
 
 
 PLAIN_PIECE = piece(Identity(), Scope(window_ms=600_000, lateness_ms=900_000), (Stage.AUDIT, None))

@@ -21,6 +21,7 @@ from holdfast.pipelines.recon.reading import (
 )
 from holdfast.records.arrow import make_columns, open_chunks
 from holdfast.records.buffers import ReadableBytes
+from holdfast.records.codecs import INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.fingerprints import make_secrets
 from holdfast.records.kernel.book import FULL, Book, look_up_group, number_tenant
 from holdfast.records.kernel.load import as_octets
@@ -68,8 +69,14 @@ class Summing:
         self._spans: dict[Group, Span] = {}
 
     def add(self, batches: ReadableBytes, selection: Selection) -> None:
-        """All of them, or none if they inflate too far: hence they are opened before any is added."""
-        for stretch in list(open_chunks(batches, selection)):
+        """All of them, or none if they inflate too far.
+
+        Where that is bounded they come again, in halves: so all of them are opened before any is added.
+        """
+        stretches: Iterable[Stretch] = open_chunks(batches, selection)
+        if selection.inflated_total_bytes_max < INFLATED_TOTAL_BYTES_MAX:
+            stretches = list(stretches)
+        for stretch in stretches:
             self._add_stretch(stretch)
 
     def finish(self) -> Summed:

@@ -80,8 +80,8 @@ def forget_fields(places: Places, key_start: Any, key_bytes: Any, found: NDArray
 
 @inlined
 def _begins_alike(data: Octets, left: Any, right: Any, length: Any) -> bool:
-    if length < 8 and left + 8 <= len(data):
-        # What was remembered lies before it: its eight bytes are within the data, too.
+    # What was remembered lies behind it where a batch is read once more.
+    if length < 8 and max(left, right) + 8 <= len(data):
         unlike = load_word(data, left) ^ load_word(data, right)
         alike = unlike << _U(64 - 8 * length) == _U(0)
     else:

@@ -251,8 +251,11 @@ def _enter(
         day = _floor(time_ms, question.lateness.day_ms, room.last, _DAY)
         if arrived - day >= question.lateness.late_ms:
             late = number_group(tenant, np.int64(question.lateness.stage), window, secret, book)
-    if min(group, late) == FULL or max(group, late) == UNKNOWN:
-        return FULL if min(group, late) == FULL else 0
+    if min(group, late) == FULL:
+        return FULL
+    if max(group, late) == UNKNOWN:
+        # An id that is no text makes its record one without a name, which is counted once more, as that.
+        return 0 if is_utf8(data, found[0, ID], found[1, ID]) else ODD
     low, high, length = _lanes(data, places, found, question.secrets, room.identity)
     check = hash_words(low, high, min(length, LONG), secret)
     rows = 0
