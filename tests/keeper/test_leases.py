@@ -73,9 +73,12 @@ def test_who_waits_takes_stores_in_order(engine: Engine, monkeypatch: pytest.Mon
 
     def pause(seconds: float) -> None:
         seen.append(other.lease_all([1, 3]))
+        # What it has is known at once: who waits for long has it renewed, or it would be somebody else's by then.
+        assert a_round.leased == [1]
         other.release(2, 3)
 
     monkeypatch.setattr("holdfast.keeper.round.time.sleep", pause)
-    report = Round(engine.gateway, lambda size_bytes: InProcessRunner(), waits=True).run()
+    a_round = Round(engine.gateway, lambda size_bytes: InProcessRunner(), waits=True)
+    report = a_round.run()
     assert seen == [{3: 1}]
     assert (report.rewrites, report.stores_skipped) == (3, [])

@@ -14,12 +14,13 @@ from holdfast.admin.http import BODY_BYTES_MAX
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.writes import DeleteTopic
 from holdfast.keeper import gateway as gateways
-from holdfast.keeper import messages, runner
+from holdfast.keeper import messages, runner, task
 from holdfast.keeper.gateway import Gateway
 from holdfast.keeper.messages import PUBLICATIONS_MAX, Publication, Publications
 from holdfast.keeper.round import Round
 from holdfast.keeper.runner import InProcessRunner
-from holdfast.keeper.work import NewSegment
+from holdfast.keeper.task import rewrite
+from holdfast.keeper.work import NewSegment, Rewrite, WorkItem
 from holdfast.store.segment import segment_file
 from tests.keeper.engine import Engine
 from tests.keeper.space import QUICK, lose_control_plane, rest, segments_on_disk
@@ -54,8 +55,9 @@ class Listener:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    """One store, where everything is due at once."""
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """One store, where everything is due at once, and published together however long a busy machine takes for it."""
+    monkeypatch.setattr(runner, "GATHER_SECONDS", 3600.0)
     made = Engine(tmp_path / "data", nodes=1, limits=QUICK)
     yield made
     made.end()
@@ -115,7 +117,7 @@ def test_one_that_is_refused_takes_no_other_down(engine: Engine, monkeypatch: py
     keys = fill(engine)
     publish = Gateway.publish
 
-    def publish_misfits(self: Gateway, publications: Sequence[Publication]) -> list[str | None]:
+    def publish_misfits(self: Gateway, publications: Sequence[Publication]) -> Iterator[str | None]:
         changed = list(publications)
         changed[0] = replace(changed[0], generation=7)
         older = [replace(each, file=each.file.replace(".1-", ".0-")) for each in changed[3].added]
@@ -227,3 +229,35 @@ def test_what_is_done_does_not_wait_for_long(engine: Engine, monkeypatch: pytest
     fill(engine, 3)
     ask = Listener(engine)
     assert run_round(engine, ask).report.rewrites == ask.asked["publish"] == 3
+
+
+def test_what_was_done_before_a_failure_is_published(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure that nobody foresaw ends the round, and takes nothing along that was done."""
+    keys = fill(engine, 3)
+    rewritten = []
+
+    def fail_at_the_last(item: WorkItem, **others: Any) -> Rewrite:
+        rewritten.append(item)
+        if len(rewritten) == len(keys):
+            raise MemoryError
+        return rewrite(item, **others)
+
+    monkeypatch.setattr(task, "rewrite", fail_at_the_last)
+    ask = Listener(engine)
+    with pytest.raises(MemoryError):
+        run_round(engine, ask)
+    assert sorted(settled(engine, keys)) == [False, True, True]
+
+
+def test_what_was_taken_before_nobody_answers_is_counted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent goes away between two frames."""
+    monkeypatch.setattr(gateways, "PUBLICATIONS_MAX", 2)
+    keys = fill(engine, 4)
+    a_round = Round(
+        Gateway(Listener(engine, publications_max=1), holder="test"), lambda size_bytes: InProcessRunner()
+    )
+    with pytest.raises(Killed):
+        a_round.run()
+    assert (a_round.report.rewrites, settled(engine, keys).count(True)) == (2, 2)

@@ -116,7 +116,7 @@ def test_what_was_published_after_a_look_stays(patient: Engine, monkeypatch: pyt
     patient.append(key, (b"a", b"one"))
     publish = patient.gateway.publish
 
-    def take_long(publications: Sequence[Publication]) -> list[str | None]:
+    def take_long(publications: Sequence[Publication]) -> Iterator[str | None]:
         (publication,) = (each for each in publications if each.store == 1)
         patient.gateway.find_files(1)
         clock.seconds += GRACE_SECONDS
@@ -166,7 +166,7 @@ def test_only_segments_of_its_lease_are_published(engine: Engine, monkeypatch: p
     engine.append(key, (b"a", b"one"))
     publish = engine.gateway.publish
 
-    def publish_older(publications: Sequence[Publication]) -> list[str | None]:
+    def publish_older(publications: Sequence[Publication]) -> Iterator[str | None]:
         (publication,) = publications
         older = [replace(each, file=each.file.replace(".1-", ".0-")) for each in publication.added]
         return publish([replace(publication, added=older)])

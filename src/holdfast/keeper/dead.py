@@ -23,13 +23,11 @@ from holdfast.records.kernel.tombstones import find_tombstones
 PARTS_MAX = 4096
 
 Progress = Callable[[int], None]
+"""Called with bytes that were dealt with; fewer than none when some of it was in vain."""
 
 
 def unheard(size_bytes: int) -> None:
     """From a task nobody hears before it is done."""
-
-
-"""Called with bytes that were dealt with; fewer than none when some of it was in vain."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -84,13 +84,14 @@ class Gateway:
             if after is None:
                 return
 
-    def publish(self, publications: Sequence[Publication]) -> list[str | None]:
-        """Have rewrites take effect, as many in a frame as may be; for each, why it did not, if it did not."""
-        refused: list[str | None] = []
+    def publish(self, publications: Sequence[Publication]) -> Iterator[str | None]:
+        """Have rewrites take effect, as many in a frame as may be; for each, why it did not, if it did not.
+
+        Frame by frame, so that whoever fails to reach the next one knows of those before.
+        """
         for group in _cut(publications):
             answer = self._ask("publish", messages.plain(Publications(publications=group)))
-            refused += messages.convert(answer, AllPublished).refused
-        return refused
+            yield from messages.convert(answer, AllPublished).refused
 
     def publish_carried(self, publication: CarriedPublication) -> str | None:
         """Have carried extents count; why they do not, if they do not."""

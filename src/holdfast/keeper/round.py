@@ -133,18 +133,16 @@ class Round:
         Who waits takes one after the other, in order: two that each had what the other wants would wait for ever.
         """
         if self._waits:
-            leases = {store: self._wait_for(store) for store in stores}
-        else:
-            leases = self._gateway.lease_all(stores) if stores else {}
+            return {store: self._wait_for(store) for store in stores}
+        leases = self._gateway.lease_all(stores) if stores else {}
         for store in stores:
-            known = self.leased if store in leases else self.report.stores_skipped
-            if store not in known:
-                known.append(store)
+            _note(self.leased if store in leases else self.report.stores_skipped, store)
         return leases
 
     def _wait_for(self, store: int) -> int:
         while (lease := self._gateway.lease(store)) is None:
             time.sleep(POLL_SECONDS)
+        _note(self.leased, store)  # at once: it is renewed while the next one is waited for
         return lease
 
     def _collect(self) -> None:
@@ -234,6 +232,7 @@ class Round:
 
     def _publish(self, rewrites: Sequence[tuple[ReplicaView, Plan, Rewrite]]) -> int:
         """How many were taken; one that is refused harms no other."""
+        taken = 0
         answers = self._gateway.publish([_publication(*each) for each in rewrites])
         for (view, planned, rewrite), refused in zip(rewrites, answers, strict=True):
             if refused is not None:
@@ -243,8 +242,14 @@ class Round:
             self.report.rewrites += 1
             self.report.bytes_read += rewrite.counts["bytes_read"]
             self.report.bytes_written += rewrite.counts["bytes_written"]
+            taken += 1
             logger.info("%s is %s", _name(view), _describe(planned, rewrite))
-        return answers.count(None)
+        return taken
+
+
+def _note(known: list[int], store: int) -> None:
+    if store not in known:
+        known.append(store)
 
 
 def _rewrites(due: Iterable[Due]) -> list[tuple[ReplicaView, Plan]]:

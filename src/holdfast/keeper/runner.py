@@ -14,7 +14,7 @@ Done = Sequence[tuple[int, Result]]
 Progress = Callable[[int], None]
 
 GATHER_SECONDS = 1.0
-"""How long what is done may wait for what is done next; it is lost if the keeper is killed meanwhile."""
+"""What is done after so long waits for nothing but the rewrite under way; a keeper that is killed by then loses it."""
 
 
 class Runner(Protocol):
@@ -40,6 +40,9 @@ class InProcessRunner:
                 done.append((number, rewrite(item, seed=secrets.randbits(63), on_progress=on_progress)))
             except HoldfastError as failure:
                 done.append((number, failure))
+            except Exception:
+                yield done  # what is done is done, whatever became of this one
+                raise
             if time.monotonic() - begun >= GATHER_SECONDS:
                 yield done
                 done, begun = [], time.monotonic()

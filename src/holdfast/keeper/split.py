@@ -37,10 +37,14 @@ def run_whole(
     """One job for each item, with so many threads."""
     jobs = [RewriteJob(item=item, threads=count) for item, count in zip(items, threads, strict=True)]
     done: list[tuple[int, Result]] = []
-    for number, answer in run_jobs(jobs):
-        assert not isinstance(answer, Marks), answer
-        on_progress(_size_bytes(jobs[number]))
-        done.append((number, answer))
+    try:
+        for number, answer in run_jobs(jobs):
+            assert not isinstance(answer, Marks), answer
+            on_progress(_size_bytes(jobs[number]))
+            done.append((number, answer))
+    except Exception:
+        yield done  # what is done is done, whatever became of the others
+        raise
     yield done
 
 
