@@ -1,5 +1,6 @@
 """What is aborted in one partition alone: only what no coordinator can have open any more."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,11 @@ def test_silence_of_the_brokers_proves_nothing(monkeypatch: pytest.MonkeyPatch) 
     for age_ms in (-5_000, 12_000, TIMEOUT_MS_MAX):
         with pytest.raises(RepairRefused, match=r"would tear it.*right.*older than 15 min"):
             find(monkeypatch, write(7, age_ms=age_ms), seen=(listed(8),))
+
+
+def test_a_record_without_a_time_has_no_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RepairRefused, match="would tear it"):
+        find(monkeypatch, replace(write(7), last_ms=-1))
 
 
 def test_an_age_that_no_transaction_comes_to_does(monkeypatch: pytest.MonkeyPatch) -> None:

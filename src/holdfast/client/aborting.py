@@ -52,7 +52,8 @@ def _check_orphaned(cluster: Cluster, write: OpenWrite, now_ms: int) -> None:
     to: its coordinator would have ended it.
     """
     age_ms = write.age_ms(now_ms)
-    if age_ms > TIMEOUT_MS_MAX:
+    # By the times that records bear: of one that bears none nothing is known.
+    if write.last_ms >= 0 and age_ms > TIMEOUT_MS_MAX:
         return
     if any(each.producer_id == write.producer_id for each in list_transactional_ids(cluster)):
         return
