@@ -88,8 +88,8 @@ class Memory:
     def may_ask(self, topic_id: str, partition: int, leader_epoch: int, now_ms: int) -> bool:
         """Whether a partition is to be examined now; if so, it is taken for asked.
 
-        Not before its time, unless the leader's epoch has risen since it was last asked for: it does with every replica
-        that is taken out of the assignment, so that a repair is looked at when it is done.
+        Not before its time, unless the leader's epoch is another than when it was last asked for: it rises with every
+        replica that is taken out of the assignment, so that a repair is looked at when it is done.
         """
         place = topic_id, partition
         waits = now_ms < self._not_before_ms.get(place, 0) and self._asked_epoch.get(place) == leader_epoch

@@ -146,7 +146,10 @@ class Run:
 
     def _has_ended(self, query: RunningQuery) -> bool:
         """Whether it is not active any more, and was not started again, either."""
-        if query.is_active or query.start_again_if_python_was_slow() or self._outlast(query):
+        if query.is_active or self._outlast(query):
+            return False
+        if query.start_again_if_python_was_slow():
+            self._outages[query].start_again()
             return False
         self._raise_failure(query)
         return True
