@@ -5,7 +5,7 @@ import statistics
 from pathlib import Path
 from typing import Final
 
-LEFT, RIGHT, TOP, WIDTH = 300, 70, 50, 520
+LEFT, RIGHT, TOP, WIDTH = 390, 70, 50, 520
 BAR, GAP = 18, 16
 TICKS: Final = (1, 10, 100, 1_000)
 WAYS: Final = {
