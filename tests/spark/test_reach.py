@@ -24,7 +24,7 @@ def item(tmp_path: Path) -> Iterator[WorkItem]:
     engine = Engine(tmp_path / "data", nodes=2)
     key = engine.create("t")
     engine.append(key, (b"a", b"1"))
-    (view,) = engine.gateway.list_views(1, 1)
+    (view,) = engine.gateway.list_views(1)
     planned = plan(view, engine.gateway.find_limits())
     assert planned is not None
     yield planned.item

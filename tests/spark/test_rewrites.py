@@ -56,7 +56,7 @@ def test_one_that_fails_does_not_harm_the_others(engine: Engine, spark: SparkSes
     """A damaged journal is told by name; the other stores' rewrites are done."""
     key = engine.create("t")
     engine.append(key, (b"a", b"1"))
-    views = [view for store in (1, 2, 3) for view in engine.gateway.list_views(store, 1)]
+    views = [view for store in (1, 2, 3) for view in engine.gateway.list_views(store)]
     limits = engine.gateway.find_limits()
     items = [planned.item for view in views if (planned := plan(view, limits))]
     damaged = Path(items[1].pieces[0].path)

@@ -38,7 +38,7 @@ from holdfast.keeper.messages import (
     Views,
     ViewsWanted,
 )
-from holdfast.keeper.plan import PeerView, ReplicaView, plan
+from holdfast.keeper.plan import NO_LEASE, PeerView, ReplicaView, plan
 from holdfast.rules.removal import Unreported
 from holdfast.store.carried import lease_of_carried
 from holdfast.store.footer import Change
@@ -130,7 +130,7 @@ class Desk:
             if state.phase is StorePhase.JOINING or self._space.is_anything_due(state):
                 return True
             if state.phase is StorePhase.IN_SYNC and state.store in self._directories:
-                wanted: ViewsWanted | None = ViewsWanted(store=state.store, lease=0)
+                wanted: ViewsWanted | None = ViewsWanted(store=state.store)
                 while wanted is not None:
                     page = self._read_views(wanted)
                     if any(_is_due(view, self._limits) for view in page.views):
@@ -262,7 +262,7 @@ class Desk:
         return ReplicaView(
             store=wanted.store,
             directory=self._directories[wanted.store],
-            lease=wanted.lease,
+            lease=NO_LEASE,
             topic=topic.name,
             topic_id=key.topic_id.hex,
             partition=key.partition,

@@ -73,11 +73,11 @@ class Gateway:
         """Let others have the stores."""
         self._ask("release", messages.plain(LeasesWanted(stores=list(stores), holder=self._holder)))
 
-    def list_views(self, store: int, lease: int) -> Iterator[ReplicaView]:
+    def list_views(self, store: int) -> Iterator[ReplicaView]:
         """The replicas of a store that may have something due."""
         after = None
         while True:
-            wanted = ViewsWanted(store=store, lease=lease, after=after)
+            wanted = ViewsWanted(store=store, after=after)
             page = messages.convert(self._ask("views", messages.plain(wanted)), Views)
             yield from page.views
             after = page.next

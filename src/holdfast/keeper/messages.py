@@ -56,7 +56,6 @@ class ViewsWanted:
     """The replicas of a store that may have something due, after the one named."""
 
     store: int
-    lease: int
     after: Key | None = None
 
 

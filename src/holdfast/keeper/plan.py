@@ -21,6 +21,8 @@ from holdfast.store.segment import segment_path
 from holdfast.store.segment_index import index_path
 
 NOT_LIFTED = -1
+NO_LEASE = 0
+"""Of a view before there is one: whoever takes a lease puts it there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.control.replicas import StorePhase
 from holdfast.errors import ConnectionFailed, CorruptData, HoldfastError, OutcomeMissing, StoreFailed
@@ -74,15 +74,17 @@ class Round:
 
     def run(self) -> RoundReport:
         """All that is due now, once; stores that are joining are brought along until nothing more can be done."""
-        looked_at: list[int] = []
+        looked_at: list[_Seen] = []
+        has_waited = self._waits
         try:
             for store in self._list_stores():
-                if store.phase is StorePhase.JOINING or self._has_joining(store):
+                seen = self._look(store.store, plan) if store.phase is StorePhase.IN_SYNC else None
+                if store.phase is StorePhase.JOINING or (seen is not None and seen.has_joining):
                     self._catch_up(store)
-                elif store.phase is StorePhase.IN_SYNC:
-                    looked_at.append(store.store)
-            due = _rewrites(self._find_due(looked_at, plan))
-            if due:
+                    has_waited = True
+                elif seen is not None:
+                    looked_at.append(seen)
+            if due := _rewrites(self._claim(looked_at, plan, looks_again=has_waited)):
                 self._rewrite(due)
             self._collect()
         finally:
@@ -97,23 +99,26 @@ class Round:
         chosen = self._stores
         return [store for store in self._gateway.list_stores() if chosen is None or store.store in chosen]
 
-    def _has_joining(self, store: StoreInfo) -> bool:
-        """Whether a replica on a store that is in sync has yet to be."""
-        return store.phase is StorePhase.IN_SYNC and any(
-            view.manifest.joined_from is not None for view in self._gateway.list_views(store.store, 0)
-        )
+    def _look(self, store: int, choose: Choose) -> "_Seen":
+        """All that there is to do on a store."""
+        seen = _Seen(store=store)
+        for view in self._gateway.list_views(store):
+            seen.has_joining |= view.manifest.joined_from is not None
+            if (planned := self._choose(choose, view)) is not None:
+                seen.due.append((view, planned))
+        return seen
 
-    def _find_due(self, stores: Sequence[int], choose: Choose) -> Iterator[Due]:
-        """Look first, so that a store where nothing is due costs no lease."""
-        wanted = [
-            store
-            for store in stores
-            if any(self._choose(choose, view) for view in self._gateway.list_views(store, 0))
-        ]
-        for store, lease in self._lease_all(wanted).items():
-            for view in self._gateway.list_views(store, lease):
-                if (planned := self._choose(choose, view)) is not None:
-                    yield view, planned
+    def _claim(self, looked_at: Sequence["_Seen"], choose: Choose, *, looks_again: bool) -> Iterator[Due]:
+        """What is due, under leases, which a store where nothing is due does not cost.
+
+        For rewrites what was seen a moment ago is good enough: should another keeper have published one since, the
+        replica is at another generation, and what comes of this is refused. After a longer time, look again.
+        """
+        wanted = {seen.store: seen for seen in looked_at if seen.due}
+        for store, lease in self._lease_all(list(wanted)).items():
+            if looks_again:
+                wanted[store] = self._look(store, choose)
+            yield from (_leased(view, planned, lease) for view, planned in wanted[store].due)
 
     def _choose(self, choose: Choose, view: ReplicaView) -> "Plan | Carry | None":
         """A replica that lacks an outcome stops, and is told of at the end of the round; the others go on."""
@@ -171,7 +176,7 @@ class Round:
 
     def _catch_up(self, store: StoreInfo) -> None:
         """Step by step, until the store has everything or nobody has more for it."""
-        while steps := list(self._find_due([store.store], _step_if_behind)):
+        while steps := self._find_steps(store.store):
             rewrites = _rewrites(steps)
             moved = self._rewrite(rewrites) if rewrites else 0
             for view, step in steps:
@@ -184,6 +189,10 @@ class Round:
             return
         self.report.stores_joined.append(store.store)
         logger.info("store %d has everything and is in sync", store.store)
+
+    def _find_steps(self, store: int) -> list[Due]:
+        seen = self._look(store, _step_if_behind)
+        return list(self._claim([seen], _step_if_behind, looks_again=True))
 
     def _carry(self, view: ReplicaView, carry: Carry) -> bool:
         name = _name(view)
@@ -245,6 +254,22 @@ class Round:
             taken += 1
             logger.info("%s is %s", _name(view), _describe(planned, rewrite))
         return taken
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """What there is to do on a store."""
+
+    store: int
+    due: list[Due] = field(default_factory=list)
+    has_joining: bool = False
+    """Whether a replica there has yet to be in sync."""
+
+
+def _leased(view: ReplicaView, planned: "Plan | Carry", lease: int) -> Due:
+    if isinstance(planned, Plan):
+        planned = replace(planned, item=replace(planned.item, lease=lease))
+    return replace(view, lease=lease), planned
 
 
 def _note(known: list[int], store: int) -> None:
