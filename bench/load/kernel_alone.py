@@ -42,8 +42,9 @@ def _compact_hot(item: WorkItem, directory: Path, pool: ThreadPoolExecutor, thre
         item=item, seed=SEED, on_progress=_unheard, counts=Counter(), pool=pool, threads=threads
     )
     dead = search.run(find_sections(item.pieces, {stretch.first for stretch in stretches}))
-    parts = [stretch.item for stretch in stretches]
-    return sum(pool.map(_copy, parts, dead, [directory] * len(parts)))
+    # The newest first, as the keeper does it.
+    parts = [stretch.item for stretch in reversed(stretches)]
+    return sum(pool.map(_copy, parts, reversed(dead), [directory] * len(parts)))
 
 
 def _copy(item: WorkItem, dead: Bits, directory: Path) -> int:

@@ -40,7 +40,8 @@ def rewrite_in_threads(item: WorkItem, *, threads: int, seed: int) -> Rewrite:
                 dead[at : at + len(own)] if dead is not None else None,
             )
 
-        copies = [pool.submit(copy, stretch) for stretch in stretches]
+        # The newest first: most of what is left lies there, and what takes longest should not be begun last.
+        copies = [pool.submit(copy, stretch) for stretch in reversed(stretches)]
         return join_rewrites(item, [counts], _gather(item, copies))
 
 
