@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import AdminKnowsNot, AdminRefused, ConnectionFailed
 
 ADDRESS_FILE = "admin.json"
@@ -44,7 +46,7 @@ def _ask(address: str, method: str, path: str, body: str | None, seconds_max: fl
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         response = connection.getresponse()
-        answer = json.loads(response.read(ANSWER_BYTES_MAX))
+        answer = msgspec.json.decode(response.read(ANSWER_BYTES_MAX))
     except (OSError, http.client.HTTPException) as failure:
         reason = getattr(failure, "strerror", None) or failure or type(failure).__name__
         raise ConnectionFailed(
