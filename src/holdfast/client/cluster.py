@@ -104,6 +104,8 @@ class Cluster:
         self._patience_s = patience_s
         self._connections: dict[Address, Connection] = {}
         self._metadata = Metadata(brokers={}, topics={})
+        self.coordinators: dict[tuple[int, str], Connection] = {}
+        """By kind and key, those that `ask_coordinator` has found."""
 
     def metadata(self, topics: Iterable[str] | None = None) -> Metadata:
         """Asks anew, for all topics unless some are named; never creates a topic."""
@@ -188,6 +190,7 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+        self.coordinators.clear()
 
     def __enter__(self) -> Self:
         return self

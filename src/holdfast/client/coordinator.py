@@ -1,13 +1,16 @@
 """Who coordinates a group or a transactional id."""
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
 from holdfast.client.retry import refusal
+
+Result = TypeVar("Result")
 
 FIND_COORDINATOR_VERSIONS: Final = (0, 3)
 FIND_TRANSACTION_COORDINATOR_VERSIONS: Final = (1, 3)
@@ -32,3 +35,15 @@ def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> Conne
         what = "group" if kind is CoordinatorType.GROUP else "transactional id"
         raise refusal(answer.error_code, f"coordinator of {what} {key!r}", answer.error_message)
     return cluster.broker(answer.node_id)
+
+
+def ask_coordinator(
+    cluster: Cluster, kind: CoordinatorType, key: str, ask: Callable[[Connection], Result]
+) -> Result:
+    """One attempt, with the coordinator that answered last; one that refused or broke off is looked for anew."""
+    coordinator = cluster.coordinators.pop((kind, key), None)
+    if coordinator is None or coordinator.is_over():
+        coordinator = find_coordinator(cluster, kind, key)
+    answer = ask(coordinator)
+    cluster.coordinators[kind, key] = coordinator
+    return answer

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
-from holdfast.client.coordinator import CoordinatorType, find_coordinator
+from holdfast.client.coordinator import CoordinatorType, ask_coordinator
 from holdfast.client.retry import refusal
 from holdfast.errors import ConnectionFailed, HoldfastError
 
@@ -187,7 +187,7 @@ def _at_coordinator(cluster: Cluster, group: str, ask: Callable[[Connection], Re
     patience = cluster.patience()
     while True:
         try:
-            return ask(find_coordinator(cluster, CoordinatorType.GROUP, group))
+            return ask_coordinator(cluster, CoordinatorType.GROUP, group, ask)
         except ConnectionFailed:
             raise
         except HoldfastError as failure:

@@ -6,7 +6,8 @@ from typing import Any, Final, Protocol
 
 from holdfast.client import transactions
 from holdfast.client.cluster import Cluster
-from holdfast.client.coordinator import CoordinatorType, find_coordinator
+from holdfast.client.connection import Connection
+from holdfast.client.coordinator import CoordinatorType, ask_coordinator
 from holdfast.client.groups import TopicPartition
 from holdfast.client.retry import refusal
 from holdfast.client.transactions import Generation, Identity, Verdict
@@ -72,9 +73,13 @@ class PieceProducer:
             return
         name = self._identity.transactional_id
         request = transactions.add_partitions(self._identity, missing)
-        coordinator = find_coordinator(self._cluster, CoordinatorType.TRANSACTION, name)
-        answer = coordinator.send(request, versions=self._generation.add_partitions)
-        _raise_worst([found for found in transactions.verdicts(answer) if found.code])
+        versions = self._generation.add_partitions
+
+        def ask(coordinator: Connection) -> None:
+            answer = coordinator.send(request, versions=versions)
+            _raise_worst([found for found in transactions.verdicts(answer) if found.code])
+
+        ask_coordinator(self._cluster, CoordinatorType.TRANSACTION, name, ask)
         self._announced.update(missing)
 
     def _send_heads(self, due: Due) -> None:

@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRe
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
-from holdfast.client.coordinator import CoordinatorType, find_coordinator
+from holdfast.client.coordinator import CoordinatorType, ask_coordinator
 from holdfast.client.groups import TopicPartition
 from holdfast.client.retry import refusal
 from holdfast.client.transactions import Identity, init_producer_id
@@ -188,7 +188,7 @@ def _at_coordinator(cluster: Cluster, name: str, ask: Callable[[Connection], Res
     patience = cluster.patience()
     while True:
         try:
-            return ask(find_coordinator(cluster, CoordinatorType.TRANSACTION, name))
+            return ask_coordinator(cluster, CoordinatorType.TRANSACTION, name, ask)
         except ConnectionFailed:
             raise
         except HoldfastError as failure:

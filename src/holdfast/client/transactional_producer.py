@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from holdfast.client import transactions
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
-from holdfast.client.coordinator import CoordinatorType, find_coordinator
+from holdfast.client.coordinator import CoordinatorType, ask_coordinator
 from holdfast.client.groups import TopicPartition
 from holdfast.client.retry import refusal
 from holdfast.client.transactions import NO_MEMBER, Generation, GroupMember, Identity, generation_of
@@ -66,7 +66,6 @@ class TransactionalProducer:
         self._cluster = cluster
         self._timeout_ms = timeout_ms
         self._codec = codec
-        self._coordinators: dict[tuple[CoordinatorType, str], Connection] = {}
         self._sequences: dict[TopicPartition, int] = defaultdict(int)
         self._partitions: set[TopicPartition] = set()
         self._groups: set[str] = set()
@@ -214,18 +213,14 @@ class TransactionalProducer:
     def _asker(
         self, kind: CoordinatorType, key: str, request: Any, versions: tuple[int, int]
     ) -> Callable[[], Any]:
-        """One attempt: a coordinator that refused or broke off is looked for anew in the next."""
+        """One attempt."""
 
-        def ask() -> Any:
-            coordinator = self._coordinators.pop((kind, key), None)
-            if coordinator is None or coordinator.is_over():
-                coordinator = find_coordinator(self._cluster, kind, key)
+        def ask(coordinator: Connection) -> Any:
             answer = coordinator.send(request, versions=versions)
             _check(answer, f"{request.name.removesuffix('Request')} of {self.identity.transactional_id!r}")
-            self._coordinators[kind, key] = coordinator
             return answer
 
-        return ask
+        return lambda: ask_coordinator(self._cluster, kind, key, ask)
 
     def _patiently(self, ask: Callable[[], Result]) -> Result:
         patience = self._cluster.patience()
