@@ -19,7 +19,7 @@ from holdfast.pipelines.frames import end, ingested, route, with_identity
 from holdfast.pipelines.identity import Identity, Location, Part, identify
 from holdfast.pipelines.tally import Sums
 from holdfast.records.record import Record
-from holdfast.spark.schema import SCHEMA
+from holdfast.spark.schema import KEY_HASH, SCHEMA
 from tests.pipelines.files import make_pipeline
 
 STAMP = datetime(2026, 2, 1, tzinfo=UTC)
@@ -129,6 +129,34 @@ def test_who_says_nothing_has_failed(spark: SparkSession, tmp_path: Path) -> Non
         "holdfast_reason": "unknown end state null",
     }
     assert {row.key for row in rows} == {None}
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes_key", "is_kept"),
+    [
+        ("adapter", False, True),
+        ("transaction", False, True),
+        ("dual", False, False),
+        ("adapter", True, False),
+    ],
+)
+def test_the_hash_of_a_key_goes_with_it(
+    spark: SparkSession, tmp_path: Path, mode: str, changes_key: bool, is_kept: bool
+) -> None:
+    """A transform that makes another key makes the hash of the old one useless."""
+    pipeline = make_pipeline(tmp_path, mode=mode, prefix="p")
+
+    def change(frame: DataFrame) -> DataFrame:
+        made = assess(frame)
+        return made.withColumn("key", sql.concat("key", sql.lit("x").cast("binary"))) if changes_key else made
+
+    frame = as_frame(spark, list(messages(5))).withColumn(KEY_HASH, sql.hash("key"))
+    routed = route(end(with_identity(frame, pipeline.identity), pipeline, change), pipeline)
+    assert (KEY_HASH in routed.columns) is is_kept
+    if is_kept:
+        kept = routed.select(KEY_HASH, sql.hash("key").alias("due")).collect()
+        assert kept
+        assert all(row[KEY_HASH] == row.due for row in kept)
 
 
 @pytest.mark.parametrize("mode", ["adapter", "transaction"])

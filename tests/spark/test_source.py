@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from holdfast.client.producer import partition_of_key
 from holdfast.records.build import build_batch
 from holdfast.records.record import Record
 from tests.client.fake_cluster import OFFSET_OUT_OF_RANGE, fake_cluster, fetched
@@ -198,6 +199,21 @@ def test_columns(spark: SparkSession, holdfast: str, sent: list[Sent]) -> None:
         assert frame.columns == ["offset", "key", "partition"]
         found = frame.where("partition = 1 and length(key) > 0").select("offset", "key").collect()
         assert sorted((row.offset, row.key) for row in found) == expected
+
+
+@pytest.mark.parametrize("through", ["agent", "stores"])
+def test_the_hash_of_a_key(spark: SparkSession, holdfast: str, sent: list[Sent], through: str) -> None:
+    """Only for those who ask; also without the key itself. It is what Kafka's clients choose partitions by."""
+    expected = {
+        (each.partition, each.offset): None if each.key is None else partition_of_key(each.key, 2**31 - 1)
+        for each in sent
+    }
+    rows = load(spark, holdfast, "varied", columns="partition,offset,keyHash", through=through).collect()
+    found = {
+        (row.partition, row.offset): None if row.keyHash is None else row.keyHash % (2**31 - 1)
+        for row in rows
+    }
+    assert found == expected
 
 
 def test_constant_columns_alone(spark: SparkSession, holdfast: str, sent: list[Sent]) -> None:

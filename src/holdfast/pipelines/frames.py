@@ -16,6 +16,8 @@ from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, P
 from holdfast.pipelines.tally import INGESTED, UNKNOWN_TENANT
 from holdfast.spark.aside import NOTED
 from holdfast.spark.kept_columns import built_once
+from holdfast.spark.lineage import passes_through
+from holdfast.spark.schema import KEY_HASH
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -41,6 +43,9 @@ OPTIONAL: Final = {
     "reason": ("string",),
 }
 """Those that it may keep or make."""
+
+FIELDS: Final = ("key", "value", "timestamp", "headers", KEY_HASH)
+"""Of a record, but for its topic."""
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 
@@ -95,13 +100,17 @@ def end(identified: DataFrame, pipeline: Pipeline, transform: Transform) -> Data
     if not isinstance(given, DataFrame):
         raise UsageError(f"the transform gives back {type(given).__name__}, not a DataFrame")
     check_contract(given.schema, pipeline)
-    stated, records = _ended(tuple(given.columns), pipeline.column, pipeline.identity)
+    names = tuple(name for name in given.columns if name != KEY_HASH)
+    # Mode dual has its tasks choose partitions, and needs no shuffle.
+    if pipeline.mode is not Mode.DUAL and passes_through(identified, given, ("key", KEY_HASH)):
+        names += (KEY_HASH,)
+    stated, records = _ended(names, pipeline.column, pipeline.identity)
     return given.withColumns(stated).select(*records)
 
 
 @built_once
 def _ended(names: tuple[str, ...], column: str, identity: Identity) -> tuple[dict[str, Column], list[Column]]:
-    """What is added to the transform's columns, and what is then left of all."""
+    """What is added to the transform's columns, and what is then left of all: the hash, if the key is the same."""
     stated = sql.col(column)
     known = stated.isin(*(state.value for state in EndState))
     whole = sql.col("id").isNotNull() & sql.col("tenant").isNotNull()
@@ -119,6 +128,7 @@ def _ended(names: tuple[str, ...], column: str, identity: Identity) -> tuple[dic
         _headers(names, identity).alias("headers"),
         *(sql.col(name) for name in ("id", "source", "tenant", "time")),
         sql.col("holdfast_state").alias("end_state"),
+        *(sql.col(name) for name in (KEY_HASH,) if name in names),
     ]
     return {"holdfast_state": state, "holdfast_reason": reason}, records
 
@@ -130,23 +140,36 @@ def route(ended: DataFrame, pipeline: Pipeline, *, window_ms: int | None = None)
     message, so that every message is counted once.
     """
     topics = tuple((state.value, topic) for state, topic in pipeline.topics.items())
-    to, records = _routed(topics, pipeline.audit, pipeline.mode, window_ms)
+    fields = tuple(name for name in FIELDS if name in ended.columns)
+    if pipeline.mode is Mode.ADAPTER:
+        return ended.select(*_routed_once(fields, topics, pipeline.audit, window_ms))
+    to, records = _routed(fields, topics, pipeline.audit, window_ms)
     return ended.select("*", to).select(*records)
 
 
 @built_once
+def _routed_once(
+    fields: tuple[str, ...], topics: tuple[tuple[str, str], ...], audit: str, window_ms: int | None
+) -> list[Column]:
+    """Each message is one record: an adapter sees to the other one."""
+    to = sql.lit(audit)
+    for state, topic in topics:
+        to = sql.when(sql.col("end_state") == state, topic).otherwise(to)
+    noted = [] if window_ms is None else [_noted(sql.col("end_state"), window_ms).alias(NOTED)]
+    return [*map(sql.col, fields), to.alias("topic"), *noted]
+
+
+@built_once
 def _routed(
-    topics: tuple[tuple[str, str], ...], audit: str, mode: Mode, window_ms: int | None
+    fields: tuple[str, ...], topics: tuple[tuple[str, str], ...], audit: str, window_ms: int | None
 ) -> tuple[Column, list[Column]]:
     """One row for each record, and what is then left of its columns."""
     last = _record(audit, is_last=True)
     to = sql.array(last)
     for state, topic in topics:
-        alone, first = _record(topic, is_last=True), _record(topic, is_last=False)
-        chosen = sql.array(alone) if mode is Mode.ADAPTER else sql.array(first, last)
-        to = sql.when(sql.col("end_state") == state, chosen).otherwise(to)
-    records = [sql.col(name) for name in ("key", "value", "timestamp", "headers")]
-    records.append(sql.col("record.topic").alias("topic"))
+        both = sql.array(_record(topic, is_last=False), last)
+        to = sql.when(sql.col("end_state") == state, both).otherwise(to)
+    records = [*map(sql.col, fields), sql.col("record.topic").alias("topic")]
     if window_ms is not None:
         noted = sql.when(sql.col("record.is_last"), _noted(sql.col("end_state"), window_ms))
         records.append(noted.alias(NOTED))

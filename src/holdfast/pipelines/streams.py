@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import Pipeline, Reader
+from holdfast.spark.schema import COLUMNS, KEY_HASH
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -27,7 +28,7 @@ class StreamSpec:
 
 
 def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> DataFrame:
-    """The stream; its columns have the same names and types from either source."""
+    """The stream; its columns have the same names and types from either source, but for the hash of the key."""
     options = {"startingOffsets": spec.starting, "maxOffsetsPerTrigger": str(spec.records_max)}
     if pipeline.reader is Reader.KAFKA and not spec.ranges:
         return _through_connector(session, pipeline, spec, options)
@@ -37,6 +38,8 @@ def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> 
         "group": spec.group,
         "ranges": str(spec.ranges).lower(),
     }
+    if not spec.ranges:
+        own["columns"] = ",".join((*COLUMNS, KEY_HASH))
     return session.readStream.format("holdfast").options(**own, **options).load()
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from holdfast.client.cluster import parse_bootstrap
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation
 from holdfast.errors import UsageError
-from holdfast.spark.schema import COLUMNS
+from holdfast.spark.schema import COLUMNS, KEY_HASH, is_column
 from holdfast.spark.store_options import STORE_OPTIONS, StoreOptions, parse_store_options
 
 ALIASES: Final = {
@@ -236,8 +236,9 @@ def _columns(given: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(name for name in COLUMNS if name != "headers" or has_headers)
     names = _names(value, "columns")
     for name in names:
-        if name not in COLUMNS:
-            raise UsageError(f"option columns: there is no column {name!r}, only {', '.join(COLUMNS)}")
+        if not is_column(name):
+            known = ", ".join((*COLUMNS, KEY_HASH))
+            raise UsageError(f"option columns: there is no column {name!r}, only {known}")
     return names
 
 

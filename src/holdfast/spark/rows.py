@@ -14,6 +14,8 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import Isolation
 from holdfast.client.reader import Chunk, OffsetRange, read_range
 from holdfast.records.arrow import decode
+from holdfast.records.encode import hashes_of_keys
+from holdfast.spark.schema import KEY_HASH
 
 Item = TypeVar("Item")
 
@@ -33,6 +35,7 @@ DECODED: Final = {
     "timestamp": "timestamp",
     "timestampType": "timestamp_type",
     "headers": "headers",
+    KEY_HASH: "key",
 }
 """Spark's columns that come from the records, by their name in the decoder; the others are constant."""
 
@@ -47,12 +50,17 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Every record of the range, control records and, under READ_COMMITTED, aborted ones left out."""
     target = to_arrow_schema(schema, timezone="UTC")
-    decoded = [DECODED[name] for name in target.names if name in DECODED] or ["offset"]
+    decoded = decoded_columns(target)
     for stored in gather(ahead(read_range(cluster, wanted, isolation=isolation, node_id=node_id))):
         # The reader has checked every CRC: once is enough.
         table = decode(stored, start=wanted.start, end=wanted.end, columns=decoded, check_crcs=False)
         for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):
             yield to_spark(batch, target, wanted)
+
+
+def decoded_columns(target: pa.Schema) -> list[str]:
+    """The decoder's columns that these are made of: one, at least."""
+    return list(dict.fromkeys(DECODED[name] for name in target.names if name in DECODED)) or ["offset"]
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -87,6 +95,7 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema, source: OffsetRange) -> p
         "partition": lambda kind: pa.repeat(pa.scalar(source.partition, kind), batch.num_rows),
         "timestamp": lambda kind: _microseconds(batch["timestamp"], kind),
         "headers": lambda kind: _headers(batch["headers"], kind),
+        KEY_HASH: lambda kind: hashes_of_keys(batch["key"]).cast(kind),
     }
     columns = [
         makers[field.name](field.type)

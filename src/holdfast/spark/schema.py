@@ -43,18 +43,27 @@ RANGES: Final = StructType(
 """Of a stream with option `ranges`."""
 
 COLUMNS: Final[tuple[str, ...]] = tuple(SCHEMA.fieldNames())
+KEY_HASH: Final = "keyHash"
+"""What Kafka's clients choose a partition by, without its sign: for those who ask for the column by its name."""
+
+_ON_REQUEST: Final = StructType([*SCHEMA.fields, StructField(KEY_HASH, IntegerType())])
 
 
 def select(columns: Iterable[str]) -> StructType:
     """The schema of these columns, in this order."""
-    return StructType([SCHEMA[name] for name in columns])
+    return StructType([_ON_REQUEST[name] for name in columns])
+
+
+def is_column(name: str) -> bool:
+    """Whether the source has it."""
+    return name in _ON_REQUEST.fieldNames()
 
 
 def check_subset(schema: StructType) -> None:
     """Refuses a schema given with `.schema(...)` that is not made of the source's own columns and types."""
     for field in schema.fields:
-        if field.name not in COLUMNS or field.dataType != SCHEMA[field.name].dataType:
+        if not is_column(field.name) or field.dataType != _ON_REQUEST[field.name].dataType:
             raise UsageError(
                 f"schema: format holdfast has no column {field.name} {field.dataType.simpleString()}; "
-                f"its columns are {SCHEMA.simpleString()}"
+                f"its columns are {_ON_REQUEST.simpleString()}"
             )

@@ -30,6 +30,7 @@ from holdfast.spark.claims import Claim
 from holdfast.spark.columns import check_columns
 from holdfast.spark.driving import cause_line
 from holdfast.spark.outputs import find_outputs
+from holdfast.spark.schema import KEY_HASH
 from holdfast.spark.shaping import place, shape
 from holdfast.spark.steps import OnStep, Step, ignore
 from holdfast.spark.ticket import (
@@ -72,13 +73,16 @@ class Sink:
         self.write(frame, batch_id)
 
     def write(self, frame: DataFrame, batch_id: int, aside: Aside | None = None) -> None:
-        """The same, exactly once alone, with what is to happen beside it; the frame then has the column `noted`."""
+        """The same, exactly once alone, with what is to happen beside it; the frame then has the column `noted`.
+
+        It may have the column `keyHash`, too, of rows whose key is as it was read: what need not be computed again.
+        """
         with told_to_spark():
             self._write_anew(frame, batch_id, aside)
 
     def _write_anew(self, frame: DataFrame, batch_id: int, aside: Aside | None) -> None:
         """As often as it takes."""
-        check_columns(frame.schema, self._options, beside=() if aside is None else (NOTED,))
+        check_columns(frame.schema, self._options, beside=() if aside is None else (NOTED, KEY_HASH))
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query_id is None:
             raise UsageError("a Sink is for foreachBatch: outside of a streaming query a batch has no number")

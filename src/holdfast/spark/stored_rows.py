@@ -15,7 +15,7 @@ from holdfast.records.arrow import decode
 from holdfast.records.crc import crc32c
 from holdfast.records.kernel.scanning import Selection
 from holdfast.spark.held import Holding
-from holdfast.spark.rows import DECODED, ROWS_MAX, to_spark
+from holdfast.spark.rows import ROWS_MAX, decoded_columns, to_spark
 from holdfast.spark.stored_plan import StoredRange
 
 Made = TypeVar("Made")
@@ -24,8 +24,7 @@ Made = TypeVar("Made")
 def read_stored(work: StoredRange, schema: StructType) -> Iterator[pa.RecordBatch]:
     """Every record of the range that the pieces hold, control records left out."""
     target = to_arrow_schema(schema, timezone="UTC")
-    columns = [DECODED[name] for name in target.names if name in DECODED] or ["offset"]
-    for table in decode_stored(work, columns):
+    for table in decode_stored(work, decoded_columns(target)):
         for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):
             yield to_spark(batch, target, work.offsets)
 
@@ -57,7 +56,7 @@ def read_chunks(work: StoredRange, use: Callable[[memoryview, Selection], Made])
             continue
         except (CorruptBatch, StoreFailed) as failure:
             raise explain(failure, chunk, work) from failure
-        if not chunk.is_dense:
+        if not chunk.is_dense and _is_whole(work, chunk.piece):
             crcs[chunk.piece] = crc32c(batches, crcs.get(chunk.piece, 0))
     _check_segments(work, crcs)
 
@@ -108,12 +107,17 @@ def _selection(chunk: Chunk, work: StoredRange) -> Selection:
     return Selection(start=start, end=work.offsets.end, inflated_total_bytes_max=INFLATED_BYTES)
 
 
+def _is_whole(work: StoredRange, number: int) -> bool:
+    """Whether all of a segment is read, so that its CRC can be known."""
+    piece = work.pieces[number]
+    return work.offsets.start <= piece.first and piece.end <= work.offsets.end
+
+
 def _check_segments(work: StoredRange, crcs: dict[int, int]) -> None:
     """CRC of whole segments: it covers what the CRCs of their batches leave out."""
     for number, crc in crcs.items():
         piece = work.pieces[number]
-        is_whole = work.offsets.start <= piece.first and piece.end <= work.offsets.end
-        if is_whole and crc != piece.crc:
+        if crc != piece.crc:
             raise StoreFailed(
                 f"replica {work.store} is damaged: the CRC of {piece.path} is {crc:#010x}, not {piece.crc:#010x}"
             )
