@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import FingerprintsFull
 from holdfast.records.fingerprints import Fingerprints, Ids, differing, select
-from holdfast.records.kernel.fingerprint import COUNT, SKIPPED
+from holdfast.records.kernel.fingerprint import COUNT, SKIPPED, WORDS
 
 SEED = 20_261_117
 
@@ -97,14 +97,23 @@ def test_memory_stays_bounded_by_folding_and_folded_cells_still_compare() -> Non
             made.add(groups, codes, Ids.of([single for _, single in piece]))
     assert bounded.bucket_bits == 3
     merged = Fingerprints[int](seed=SEED, bucket_bits=8)
-    merged.merge(bounded.items(), bucket_bits=bounded.bucket_bits)
+    merged.merge(bounded.groups, bounded.blocks)
     doubled = Fingerprints[int](seed=SEED, bucket_bits=2)
-    doubled.merge(whole.items(), bucket_bits=whole.bucket_bits)
-    doubled.merge(bounded.items(), bucket_bits=bounded.bucket_bits)
+    doubled.merge(whole.groups, whole.blocks)
+    doubled.merge(bounded.groups, bounded.blocks)
     for group in range(100):
         assert (merged.cells(group) == bounded.cells(group)).all()
         assert bounded.count(group) == whole.count(group) == sum(each == group for each, _ in rows)
         assert doubled.count(group) == 2 * whole.count(group)
+
+
+def test_nothing_is_merged_without_harm_and_no_group_twice() -> None:
+    made = Fingerprints[int](seed=SEED, bucket_bits=4)
+    made.add([7], np.zeros(1, np.int32), Ids.of([b"a"]))
+    made.merge([], np.zeros((0, 1, WORDS), np.uint64))
+    assert (made.bucket_bits, made.groups, made.count(7)) == (4, [7], 1)
+    with pytest.raises(AssertionError, match="only one"):
+        made.merge([7, 7], np.zeros((2, 16, WORDS), np.uint64))
 
 
 def test_more_groups_than_cells_are_refused() -> None:

@@ -9,7 +9,7 @@ Memory is bounded: when there are more groups than cells for them, every two nei
 lost by that is precision in where to look, never in whether.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -99,13 +99,16 @@ class Fingerprints(Generic[Group]):
             ids.octets, ids.offsets, read_only(codes), blocks, self.bucket_bits, self._secrets, self._cells
         )
 
-    def merge(self, others: Iterable[tuple[Group, Cells]], *, bucket_bits: int) -> None:
-        """Adds cells that were made with the same seed elsewhere."""
+    def merge(self, groups: Sequence[Group], cells: Cells) -> None:
+        """Adds cells that were made with the same seed elsewhere: a block for each group, and no group twice."""
+        assert len(set(groups)) == len(groups), "only one of them would count"
+        if not groups:
+            return
+        bucket_bits = cells.shape[1].bit_length() - 1
         if bucket_bits < self.bucket_bits:
             self._fold_to(bucket_bits)
-        for group, cells in others:
-            block = self._block(group)
-            self._cells[block] += _folded(cells[None], self.bucket_bits)[0]
+        blocks = np.array([self._block(group) for group in groups], np.intp)
+        self._cells[blocks] += _folded(cells, self.bucket_bits)
 
     def cells(self, group: Group) -> Cells:
         """The group's cells by bucket; zeros if it was never seen."""
@@ -125,15 +128,15 @@ class Fingerprints(Generic[Group]):
         block = self._blocks.get(group)
         return 0 if block is None else int(self._cells[block, :, COUNT].sum())
 
-    def items(self) -> Iterator[tuple[Group, Cells]]:
-        """Every group with its cells."""
-        for group, block in self._blocks.items():
-            yield group, self._cells[block]
-
     @property
     def groups(self) -> list[Group]:
-        """All that were seen."""
+        """All that were seen, in the order of their blocks."""
         return list(self._blocks)
+
+    @property
+    def blocks(self) -> Cells:
+        """The cells of all groups."""
+        return self._cells[: len(self._blocks)]
 
     def peel(self, difference: Cells) -> list[Peeled]:
         """The ids of those buckets that differ by one id alone, as their checks prove."""

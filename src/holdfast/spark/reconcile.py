@@ -107,8 +107,9 @@ def fingerprint(
 
     merged = _nothing(pieces, geometry)
     for batch in run_tasks(session, run, len(pieces), CELLS_SCHEMA, tasks):
-        for bucket_bits, group, cells, spans in decode_cells(batch):
-            merged.cells.merge([(group, cells)], bucket_bits=bucket_bits)
+        groups, cells, holders = decode_cells(batch)
+        merged.cells.merge(groups, cells)
+        for group, spans in zip(groups, holders, strict=True):
             merged.holders.setdefault(group, {}).update(spans)
     return merged
 
@@ -127,7 +128,7 @@ def fingerprint_here(
     for number, made in zip(
         chosen, side_by_side(lambda number: sum_piece(pieces[number], geometry), chosen, threads), strict=True
     ):
-        merged.cells.merge(made.cells.items(), bucket_bits=made.cells.bucket_bits)
+        merged.cells.merge(made.cells.groups, made.cells.blocks)
         for group, span in made.spans.items():
             merged.holders.setdefault(group, {})[number] = span
     return merged
@@ -279,16 +280,20 @@ def empty_fingerprints(geometry: Geometry) -> Fingerprints[Group]:
 
 def encode_cells(made: Scanned[Piece]) -> pa.RecordBatch:
     """Rows of CELLS_SCHEMA: what a task gives back."""
-    rows = list(made.cells.items())
-    held = [made.holders[group] for group, _ in rows]
+    groups, cells = made.cells.groups, np.ascontiguousarray(made.cells.blocks, "<u8")
+    held = [made.holders[group] for group in groups]
     numbers = pa.list_(pa.int64())
+    ends = np.arange(len(groups) + 1) * cells[:1].nbytes
+    blocks = pa.Array.from_buffers(
+        pa.binary(), len(groups), [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(cells)]
+    )
     return pa.record_batch(
         {
-            "tenant": pa.array([group.tenant for group, _ in rows], pa.string()),
-            "stage": pa.array([group.stage for group, _ in rows], pa.int32()),
-            "window": pa.array([group.window for group, _ in rows], pa.int64()),
-            "bucket_bits": pa.repeat(pa.scalar(made.cells.bucket_bits, pa.int32()), len(rows)),
-            "cells": pa.array([cells.astype("<u8").tobytes() for _, cells in rows], pa.binary()),
+            "tenant": pa.array([group.tenant for group in groups], pa.string()),
+            "stage": pa.array([group.stage for group in groups], pa.int32()),
+            "window": pa.array([group.window for group in groups], pa.int64()),
+            "bucket_bits": pa.repeat(pa.scalar(made.cells.bucket_bits, pa.int32()), len(groups)),
+            "cells": blocks,
             "pieces": pa.array([list(each) for each in held], numbers),
             "starts": pa.array([[start for start, _ in each.values()] for each in held], numbers),
             "ends": pa.array([[end for _, end in each.values()] for each in held], numbers),
@@ -296,17 +301,24 @@ def encode_cells(made: Scanned[Piece]) -> pa.RecordBatch:
     )
 
 
-def decode_cells(batch: pa.RecordBatch) -> Iterator[tuple[int, Group, Cells, dict[int, Span]]]:
-    """Bits for buckets, group, cells and holders of each row again."""
-    names = ("tenant", "stage", "window", "bucket_bits", "pieces", "starts", "ends")
-    columns = (batch[name].to_pylist() for name in names)
+def decode_cells(batch: pa.RecordBatch) -> tuple[list[Group], Cells, list[dict[int, Span]]]:
+    """Groups, their cells and their holders again, of the rows of one task."""
+    names = ("tenant", "stage", "window", "pieces", "starts", "ends")
+    groups: list[Group] = []
+    holders: list[dict[int, Span]] = []
+    for tenant, stage, window, *held in zip(*(batch[name].to_pylist() for name in names), strict=True):
+        pieces, starts, ends = held
+        groups.append(Group(tenant, stage, window))
+        holders.append(dict(zip(pieces, zip(starts, ends, strict=True), strict=True)))
+    if not groups:
+        return [], np.zeros((0, 1, WORDS), np.uint64), []
+    # Not by way of Python's bytes, which would take longer than all else.
     _, offsets, octets = batch["cells"].buffers()
-    places = np.frombuffer(offsets, np.int32)[batch["cells"].offset :]
-    for row, (tenant, stage, window, bits, pieces, starts, ends) in enumerate(zip(*columns, strict=True)):
-        # Not by way of Python's bytes, which would take longer than all else.
-        cells = np.frombuffer(octets, "<u8", (WORDS << bits), places[row]).reshape(-1, WORDS)
-        spans: dict[int, Span] = dict(zip(pieces, zip(starts, ends, strict=True), strict=True))
-        yield bits, Group(tenant, stage, window), cells, spans
+    first = np.frombuffer(offsets, np.int32)[batch["cells"].offset]
+    (bucket_bits,) = pc.unique(batch["bucket_bits"]).to_pylist()
+    buckets = 1 << bucket_bits
+    cells = np.frombuffer(octets, "<u8", len(groups) * buckets * WORDS, first)
+    return groups, cells.reshape(len(groups), buckets, WORDS), holders
 
 
 def _nothing(pieces: Sequence[Piece], geometry: Geometry) -> Scanned[Piece]:

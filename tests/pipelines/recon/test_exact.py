@@ -1,13 +1,16 @@
 """Few rows are counted here: what is found is what the law says of each id, and how many there are is known before."""
 
+import math
 from collections import Counter, defaultdict
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.pipelines.config import EndState
-from holdfast.pipelines.recon.exact import count_wanted, noted_here, suspects_here, tally_of
+from holdfast.pipelines.recon.exact import _patterns, count_wanted, noted_here, suspects_here, tally_of
 from holdfast.pipelines.recon.law import Kind, Law, is_conserved, kinds_of
 from holdfast.pipelines.recon.reading import LATE, UNREADABLE
 from holdfast.spark.reconcile import Geometry, Group, fingerprint_batches
@@ -49,6 +52,17 @@ def test_the_law_judges_each_id_and_the_missing_come_first(rows: list[tuple[int,
     assert missing == sorted(missing, reverse=True)
     noted = [stage for stage, _ in rows if stage >= UNREADABLE]
     assert [row["stage"] for row in noted_here(table(rows), 3)] == noted[:3]
+
+
+@pytest.mark.parametrize("most", [3, 2_000])
+def test_patterns_are_told_apart_however_often_an_id_was_seen(most: int) -> None:
+    """Counts that are no digits of one number are compared as they are."""
+    seen = np.random.default_rng(most).integers(0, most, (50, UNREADABLE))
+    seen[7:20] = seen[:13]
+    assert (math.prod((seen.max(axis=0) + 1).tolist()) >= 2**63) is (most == 2_000)
+    patterns, which = _patterns(seen)
+    assert (patterns[which] == seen).all()
+    assert len(np.unique(patterns, axis=0)) == len(patterns)
 
 
 def test_how_many_rows_there_are_to_look_at_is_known_beforehand() -> None:

@@ -143,7 +143,7 @@ class Ledger:
         )
         if len(self._cells.groups) > GROUPS_MAX:
             self._begin_part()
-        self._cells.merge(made.cells.items(), bucket_bits=made.cells.bucket_bits)
+        self._cells.merge(made.cells.groups, made.cells.blocks)
         for group, held in made.holders.items():
             for number, span in held.items():
                 self._stretch(group, made.pieces[number].offsets, span)

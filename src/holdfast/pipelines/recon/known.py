@@ -108,7 +108,7 @@ def _together(
 ) -> Known:
     sums: dict[Group, list[Sums]] = {}
     for each in kept.sums if kept is not None else ():
-        scanned.cells.merge([(each.group, each.cells)], bucket_bits=len(each.cells).bit_length() - 1)
+        scanned.cells.merge([each.group], each.cells[None])
         sums.setdefault(each.group, []).append(each)
 
     def holding(groups: Iterable[Group]) -> list[Piece]:

@@ -24,7 +24,8 @@ from holdfast.spark.reconcile import Geometry, Scanned, Span, fingerprint, finge
 SKEW_MS: Final = 3_600_000
 """So far may the clock of a message be ahead of the log's: a day is read from so long before its beginning."""
 FIRST_BYTES: Final = 64 << 10
-PIECE_OFFSETS_MAX: Final = 250_000
+PIECE_OFFSETS_MAX: Final = 1_000_000
+"""What lies at the ends of a piece may be read twice; of a long one a second look may have to read more."""
 HERE_OFFSETS_MAX: Final = 200_000
 """So much, or less, is read in this process: starting tasks takes longer."""
 

@@ -5,6 +5,8 @@ which knows every case. Both ways have to agree: `tests/pipelines/recon/test_sum
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -123,11 +125,15 @@ class Summing:
 
     def _take_out(self) -> None:
         """Takes from the book what was added up; groups of a batch that did not count come again by another way."""
-        book = self._book
-        for number in range(book.group_count):
-            group = Group(book.name_of(number), int(book.stage[number]), int(book.window[number]))
-            self._made.merge([(group, book.cells[number])], bucket_bits=self._bucket_bits)
-            self._stretch(group, int(book.first[number]), int(book.last[number]) + 1)
+        count, book, names = self._book.group_count, self._book, self._book.list_names()
+        tenants, stages, windows, firsts, lasts = (
+            column[:count].tolist()
+            for column in (book.tenant, book.stage, book.window, book.first, book.last)
+        )
+        groups = [Group(names[tenant], *rest) for tenant, *rest in zip(tenants, stages, windows, strict=True)]
+        self._made.merge(groups, book.cells[:count])
+        for group, first, last in zip(groups, firsts, lasts, strict=True):
+            self._stretch(group, first, last + 1)
 
     def _stretch(self, group: Group, start: int, end: int) -> None:
         known = self._spans.get(group, (start, end))
@@ -149,7 +155,7 @@ class Picker:
     def picking(self, piece: Piece) -> Callable[[ReadableBytes, Selection], list[pa.RecordBatch]]:
         """What makes rows of the piece's batches."""
         question = ask(piece, self._geometry)
-        book = None if question is None else self._write_book(question)
+        book = None if question is None else self._open_book()
 
         def pick(batches: ReadableBytes, selection: Selection) -> list[pa.RecordBatch]:
             return [
@@ -161,11 +167,23 @@ class Picker:
 
         return pick
 
-    def _write_book(self, question: Question) -> tuple[Book, NDArray[np.bool_]] | None:
+    def __getstate__(self) -> dict[str, Any]:
+        """The book is written again where it is needed: it is larger than what it says."""
+        return {name: value for name, value in self.__dict__.items() if name != "_written"}
+
+    def _open_book(self) -> tuple[Book, NDArray[np.bool_]] | None:
+        """A copy of its own for each piece: kernels note in it what they saw last, and several may be at work."""
+        if self._written is None:
+            return None
+        book, cells = self._written
+        return book.copy(), cells
+
+    @cached_property
+    def _written(self) -> tuple[Book, NDArray[np.bool_]] | None:
         """The wanted groups alone, and which of their cells; None if there are too many of them."""
-        book = Book.make(bucket_bits=0)
-        secret = question.secrets[0]
-        cells = np.zeros((len(self._wanted), 1 << question.bucket_bits), np.bool_)
+        book = Book.make(bucket_bits=0, groups_max=len(self._wanted))
+        secret = make_secrets(self._geometry.seed)[0]
+        cells = np.zeros((len(self._wanted), 1 << self._geometry.bucket_bits), np.bool_)
         for group, buckets in self._wanted.items():
             name = as_octets(group.tenant.encode() + b"\0")[:-1]
             tenant = number_tenant(name, 0, len(name), secret, book)

@@ -115,7 +115,7 @@ class KeptBooks:
         made = Fingerprints[Group](seed=coverage.seed, bucket_bits=coverage.bucket_bits)
         for sums in self._sums[tenant, start_ms].values():
             if sums.life == coverage.life:
-                made.merge([(sums.group, sums.cells)], bucket_bits=len(sums.cells).bit_length() - 1)
+                made.merge([sums.group], sums.cells[None])
         audited = {
             state: made.count(Group(tenant, number_of(Stage.AUDIT, state), start_ms)) for state in EndState
         }

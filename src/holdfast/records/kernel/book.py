@@ -5,6 +5,7 @@ that it was read from: names of tenants are copied. It is of a fixed size; whoev
 and begins another one.
 """
 
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -61,9 +62,10 @@ class Book(NamedTuple):
     cells: Cells
 
     @classmethod
-    def make(cls, *, bucket_bits: int) -> "Book":
-        """An empty one, with as many groups as there are cells for."""
-        groups = max(1, CELLS >> bucket_bits)
+    def make(cls, *, bucket_bits: int, groups_max: int = CELLS) -> "Book":
+        """An empty one, for as many groups as there are cells for, but `groups_max` at most."""
+        groups = max(1, min(CELLS >> bucket_bits, groups_max))
+        slots = 1 << (2 * groups - 1).bit_length()
         return cls(
             counts=np.zeros(2, np.int64),
             grows=np.ones(1, np.bool_),
@@ -77,14 +79,19 @@ class Book(NamedTuple):
             window=np.empty(groups, np.int64),
             first=np.empty(groups, np.int64),
             last=np.empty(groups, np.int64),
-            group_table=np.full(2 * groups, -1, np.int32),
+            group_table=np.full(slots, -1, np.int32),
             cells=np.zeros((groups, 1 << bucket_bits, WORDS), np.uint64),
         )
 
-    def name_of(self, group: int) -> str:
-        """Of the group's tenant."""
-        tenant = self.tenant[group]
-        return bytes(self.names[self.name_ends[tenant] : self.name_ends[tenant + 1]]).decode()
+    def copy(self) -> "Book":
+        """One of its own."""
+        return Book._make(column.copy() for column in self)
+
+    def list_names(self) -> list[str]:
+        """Of all tenants by number."""
+        ends = self.name_ends[: self.counts[_TENANTS] + 1].tolist()
+        octets = self.names[: ends[-1]].tobytes()
+        return [octets[start:end].decode() for start, end in pairwise(ends)]
 
     @property
     def group_count(self) -> int:
