@@ -11,6 +11,8 @@ CONNECTOR := $(CURDIR)/build/connector/$(CONNECTOR_SPARK)
 EXPLORE_SECONDS ?= 60
 # The article's load, before that.
 ARTICLE_SECONDS ?= 180
+# And a log that is away for so long.
+AWAY_SECONDS ?= 150
 # Then, where `make kafka` has been run, the doctor beside a healthy cluster, and the guard killed at each step.
 DOCTOR_SECONDS ?= 600
 
@@ -50,6 +52,7 @@ soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEE
 	$(BIN)/python -W ignore -m soak.crash $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.sink)
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.article --seconds $(ARTICLE_SECONDS))
+	$(if $(SEED),,$(BIN)/python -W ignore -m soak.away --seconds $(AWAY_SECONDS))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.drills)
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.doctor --kafka $(KAFKA) --seconds $(DOCTOR_SECONDS)))

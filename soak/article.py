@@ -60,7 +60,7 @@ def main(seconds: int) -> None:
                 query.stop()
             spark.stop()
             wrong = [
-                told for pipeline in pipelines for told in _compare(cluster, pipeline, sent[pipeline.name])
+                told for pipeline in pipelines for told in compare(cluster, pipeline, sent[pipeline.name])
             ]
     for told in wrong:
         click.echo(told)
@@ -117,7 +117,8 @@ def _drain(cluster: Cluster, pipelines: Sequence[Pipeline], queries: Sequence[Ru
     return time.monotonic() - begun
 
 
-def _compare(cluster: Cluster, pipeline: Pipeline, sent: Sent) -> Iterator[str]:
+def compare(cluster: Cluster, pipeline: Pipeline, sent: Sent) -> Iterator[str]:
+    """What is wrong with the topics of a pipeline, beside the oracle."""
     for topic, wanted in zip(("qualified", "audit"), expected(sent), strict=True):
         try:
             found = read_once(cluster.bootstrap, f"{pipeline.name}.{topic}")

@@ -4,9 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,27 +11,17 @@ from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
 from holdfast.pipelines.config import Pipeline
-from holdfast.pipelines.state import PartFiles, PartState, QueryState
+from holdfast.pipelines.state import PartState
 from holdfast.pipelines.status import look_at
 from holdfast.pipelines.tally import decode_tally, merge
 from tests.pipelines.files import make_pipeline
+from tests.pipelines.processes import start, wait_for
 from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service, send
-from tests.spark.streams import SHORT_LIVED
 
 SEED = 20261117
 MESSAGES = 600
 BATCH = 60
-START_S_MAX = 1000.0
 STOP_S_MAX = 120.0
-POLL_S = 0.02
-
-
-def start(pipeline: Pipeline, part: str) -> "subprocess.Popen[bytes]":
-    """`holdfast pipeline run FILE --only PART`."""
-    options = [word for name, value in SHORT_LIVED.items() for word in ("--conf", f"{name}={value}")]
-    words = ["pipeline", "run", str(pipeline.path), "--only", part, "--master", "local[1]", *options]
-    with (pipeline.path.parent / f"{part}.log").open("wb") as log:
-        return subprocess.Popen([sys.executable, "-m", "holdfast", *words], stderr=log, stdout=log)
 
 
 def kill_in_batch(
@@ -45,25 +32,6 @@ def kill_in_batch(
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     return state
-
-
-def wait_for(
-    pipeline: Pipeline,
-    part: str,
-    process: "subprocess.Popen[bytes]",
-    is_there: Callable[[QueryState], bool],
-) -> PartState:
-    """Until the part tells that its query has come so far."""
-    files = PartFiles(pipeline.checkpoint, part)
-    deadline = time.monotonic() + START_S_MAX
-    log = pipeline.path.parent / f"{part}.log"
-    while True:
-        state = files.read()
-        if state is not None and state.pid == process.pid and state.queries and is_there(state.queries[0]):
-            return state
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(POLL_S)
 
 
 @pytest.mark.kills
