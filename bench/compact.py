@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench import compact_plot
 from bench.load.batches import LZ4, PLAIN, VARIABLE, Form
-from bench.load.compaction import Measured, fill, list_items, run_round, served
+from bench.load.compaction import WARM, Measured, fill, list_items, run_round, served, warm_up
 from bench.load.coordination import held_by_absence, messages_per_round
 from bench.load.duck import PLANS, Deduped, dedupe, write_parquet
 from bench.load.kernel_alone import compact_alone
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SCALE: Final = float(os.environ.get("COMPACT_SCALE", "1"))
 KEYS: Final = max(1_000, int(2_000_000 * SCALE))
+WARM_RECORDS: Final = 8_000
 THREADS: Final = 2
 KERNEL_RATIO_MIN: Final = 0.75
 DUCKDB_RATIO_MIN: Final = 3.0
@@ -196,8 +197,10 @@ def _run_turn(
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "alone").mkdir(parents=True)
     data = directory / "data"
+    fill(data, case.form, records=WARM_RECORDS, keys=WARM_RECORDS, partitions=case.partitions, topic=WARM)
     fill(data, case.form, records=case.records, keys=KEYS, partitions=case.partitions)
     with served(data) as log:
+        warm_up(log, spark, scale=SCALE)
         os.sync()
         items = list_items(log)
         begun = time.perf_counter()

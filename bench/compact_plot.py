@@ -7,7 +7,7 @@ from pathlib import Path
 Points = dict[str, dict[str, float]]
 """Log → who compacted it → M records/s."""
 
-LEFT, RIGHT, TOP, WIDTH = 270, 60, 50, 520
+LEFT, RIGHT, TOP, WIDTH = 320, 60, 50, 520
 BAR, GAP = 16, 14
 COLOURS = {"kernel alone": "#8d99ae", "round": "#1b6ca8", "DuckDB": "#c8553d"}
 FONT = 'font-family="sans-serif" font-size="12" fill="#222"'

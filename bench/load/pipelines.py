@@ -23,6 +23,7 @@ from holdfast.pipelines.frames import route
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.queries import RECORD
 from holdfast.pipelines.service import Service
+from holdfast.pipelines.streams import StreamSpec, open_stream
 from holdfast.spark.sink import Sink
 
 PARTITIONS = 4
@@ -119,7 +120,10 @@ def run_service(ground: Ground, pipeline: Pipeline, *, loosely: bool = False) ->
     delivery = (LooseDelivery if loosely else delivery_of)(pipeline, ground.bootstrap)
     service = Service(pipeline, judge, delivery, on_batch=lambda report: None)
     return run_batches(
-        _stream(ground, pipeline.ingest), service, ground.batches, pipeline.path.parent / "service"
+        _stream(ground, pipeline, pipeline.ingest),
+        service,
+        ground.batches,
+        pipeline.path.parent / "service",
     )
 
 
@@ -129,7 +133,7 @@ def run_adapter(ground: Ground, pipeline: Pipeline) -> float:
         bootstrap=ground.bootstrap, topic=pipeline.audit, transactional_id=f"{pipeline.audit}.adapter"
     )
     (adapter,) = pipeline.adapters
-    frame = _stream(ground, adapter.topic)
+    frame = _stream(ground, pipeline, adapter.topic)
     # Markers of transactions have offsets, too, so that the last batches of records may not be whole.
     return run_batches(
         frame,
@@ -236,9 +240,13 @@ def run_batches(frame: DataFrame, batch: Batch, batches: int, directory: Path) -
     return statistics.median(times)
 
 
-def _stream(ground: Ground, topic: str) -> DataFrame:
-    reader = ground.spark.readStream.format("holdfast").option("bootstrap", ground.bootstrap)
-    reader = (
-        reader.option("topic", topic).option("startingOffsets", "earliest").option("group", f"bench.{topic}")
+def _stream(ground: Ground, pipeline: Pipeline, topic: str) -> DataFrame:
+    """As a pipeline opens it."""
+    spec = StreamSpec(
+        bootstrap=ground.bootstrap,
+        topic=topic,
+        group=f"bench.{topic}",
+        starting="earliest",
+        records_max=ground.size,
     )
-    return reader.option("maxOffsetsPerTrigger", ground.size).load()
+    return open_stream(ground.spark, pipeline, spec)
