@@ -23,7 +23,8 @@ from holdfast.pipelines.frames import route
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.queries import RECORD
 from holdfast.pipelines.service import Service
-from holdfast.pipelines.streams import StreamSpec, open_stream
+from holdfast.pipelines.streams import StreamSpec, columns_of, open_stream
+from holdfast.spark.schema import COLUMNS
 from holdfast.spark.sink import Sink
 
 PARTITIONS = 4
@@ -120,7 +121,7 @@ def run_service(ground: Ground, pipeline: Pipeline, *, loosely: bool = False) ->
     delivery = (LooseDelivery if loosely else delivery_of)(pipeline, ground.bootstrap)
     service = Service(pipeline, judge, delivery, on_batch=lambda report: None)
     return run_batches(
-        _stream(ground, pipeline, pipeline.ingest),
+        _stream(ground, pipeline, pipeline.ingest, columns_of(pipeline)),
         service,
         ground.batches,
         pipeline.path.parent / "service",
@@ -240,7 +241,7 @@ def run_batches(frame: DataFrame, batch: Batch, batches: int, directory: Path) -
     return statistics.median(times)
 
 
-def _stream(ground: Ground, pipeline: Pipeline, topic: str) -> DataFrame:
+def _stream(ground: Ground, pipeline: Pipeline, topic: str, columns: tuple[str, ...] = COLUMNS) -> DataFrame:
     """As a pipeline opens it."""
     spec = StreamSpec(
         bootstrap=ground.bootstrap,
@@ -248,5 +249,6 @@ def _stream(ground: Ground, pipeline: Pipeline, topic: str) -> DataFrame:
         group=f"bench.{topic}",
         starting="earliest",
         records_max=ground.size,
+        columns=columns,
     )
     return open_stream(ground.spark, pipeline, spec)

@@ -133,12 +133,7 @@ def test_who_says_nothing_has_failed(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("mode", "changes_key", "is_kept"),
-    [
-        ("adapter", False, True),
-        ("transaction", False, True),
-        ("dual", False, False),
-        ("adapter", True, False),
-    ],
+    [("adapter", False, True), ("transaction", False, True), ("adapter", True, False)],
 )
 def test_the_hash_of_a_key_goes_with_it(
     spark: SparkSession, tmp_path: Path, mode: str, changes_key: bool, is_kept: bool

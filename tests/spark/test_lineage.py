@@ -45,7 +45,11 @@ def rekeyed(frame: DataFrame) -> DataFrame:
         (lambda frame: frame.withColumn(KEY_HASH, sql.lit(1)), False),
         (lambda frame: frame.where("value is null").union(rekeyed(frame)), False),
         (lambda frame: frame.unionByName(rekeyed(frame)), False),
+        (lambda frame: frame.union(rekeyed(frame)).localCheckpoint(), False),
+        (lambda frame: frame.union(rekeyed(frame)).localCheckpoint(eager=False), False),
         (lambda frame: frame.where("value is null").intersect(frame), False),
+        (lambda frame: frame.select("*", sql.lit(1).alias(KEY_HASH)), False),
+        (lambda frame: frame.select("*", sql.lit(b"x").alias("KEY")), False),
         (lambda frame: frame.groupBy("key").agg(sql.max(KEY_HASH).alias(KEY_HASH)), False),
     ],
 )

@@ -181,7 +181,7 @@ def _try_spark(found: "Pipeline", bootstrap: str, master: str, settings: dict[st
     try:
         transform = find_transform(found)
         from holdfast.pipelines.rehearsal import rehearse
-        from holdfast.pipelines.streams import StreamSpec, open_stream
+        from holdfast.pipelines.streams import StreamSpec, columns_of, open_stream
         from holdfast.spark.session import spark_session
 
         if sys.stderr.isatty():
@@ -195,6 +195,7 @@ def _try_spark(found: "Pipeline", bootstrap: str, master: str, settings: dict[st
                 group=found.service_group,
                 starting=found.starting,
                 records_max=found.trigger.records_max,
+                columns=columns_of(found),
             )
             open_stream(session, found, spec)
         finally:

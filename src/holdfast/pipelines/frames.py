@@ -101,8 +101,7 @@ def end(identified: DataFrame, pipeline: Pipeline, transform: Transform) -> Data
         raise UsageError(f"the transform gives back {type(given).__name__}, not a DataFrame")
     check_contract(given.schema, pipeline)
     names = tuple(name for name in given.columns if name != KEY_HASH)
-    # Mode dual has its tasks choose partitions, and needs no shuffle.
-    if pipeline.mode is not Mode.DUAL and passes_through(identified, given, ("key", KEY_HASH)):
+    if passes_through(identified, given, ("key", KEY_HASH)):
         names += (KEY_HASH,)
     stated, records = _ended(names, pipeline.column, pipeline.identity)
     return given.withColumns(stated).select(*records)

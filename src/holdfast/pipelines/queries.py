@@ -23,8 +23,9 @@ from holdfast.pipelines.recon.reading import topics_of
 from holdfast.pipelines.service import BatchReport, Service
 from holdfast.pipelines.state import QueryState
 from holdfast.pipelines.status import FINGERPRINTS, SERVICE
-from holdfast.pipelines.streams import StreamSpec, open_stream
+from holdfast.pipelines.streams import StreamSpec, columns_of, open_stream
 from holdfast.spark.brevity import told_to_spark
+from holdfast.spark.schema import COLUMNS
 from holdfast.spark.sink import Sink
 
 RECORD: Final = ("key", "value", "timestamp", "headers")
@@ -63,6 +64,7 @@ class RunningQuery:
         starting: str,
         checkpoint: Path,
         trigger: Mapping[str, Any],
+        columns: tuple[str, ...] = COLUMNS,
         records_max: int | None = None,
         ranges: bool = False,
         close: Callable[[], None] = lambda: None,
@@ -77,6 +79,7 @@ class RunningQuery:
             group=self._group,
             starting=starting,
             records_max=records_max or pipeline.trigger.records_max,
+            columns=columns,
             ranges=ranges,
         )
         if pipeline.reader is Reader.KAFKA and not ranges:
@@ -204,6 +207,7 @@ def service_query(
         starting=pipeline.starting,
         checkpoint=pipeline.checkpoint / SERVICE,
         trigger=trigger,
+        columns=columns_of(pipeline),
     )
     return query
 

@@ -6,12 +6,13 @@ from pyspark.sql import SparkSession
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.frames import Transform, end, with_identity
-from holdfast.spark.schema import SCHEMA
+from holdfast.pipelines.streams import columns_of
+from holdfast.spark.schema import select
 
 
 def rehearse(session: SparkSession, pipeline: Pipeline, transform: Transform) -> None:
     """UsageError tells what is wrong with the transform, be it an error of its own."""
-    empty = session.createDataFrame([], SCHEMA)
+    empty = session.createDataFrame([], select(columns_of(pipeline)))
     try:
         end(with_identity(empty, pipeline.identity), pipeline, transform)
     except UsageError:

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UsageError
-from holdfast.pipelines.config import Pipeline, Reader
+from holdfast.pipelines.config import Mode, Pipeline, Reader
 from holdfast.spark.schema import COLUMNS, KEY_HASH
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -23,12 +23,22 @@ class StreamSpec:
     """Told how far the query is, by Holdfast's source; Spark's connector tells no group anything."""
     starting: str
     records_max: int
+    columns: tuple[str, ...] = COLUMNS
     ranges: bool = False
     """Offsets to read later in place of records, which only Holdfast's source has."""
 
 
+def columns_of(pipeline: Pipeline) -> tuple[str, ...]:
+    """What a transform is given of each record; rows are sent to those who write them by the hash of the key.
+
+    Spark's connector has no such column, and mode dual has whoever reads a row write it.
+    """
+    is_hash_of_use = pipeline.reader is not Reader.KAFKA and pipeline.mode is not Mode.DUAL
+    return (*COLUMNS, KEY_HASH) if is_hash_of_use else COLUMNS
+
+
 def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> DataFrame:
-    """The stream; its columns have the same names and types from either source, but for the hash of the key."""
+    """The stream; its columns have the same names and types from either source."""
     options = {"startingOffsets": spec.starting, "maxOffsetsPerTrigger": str(spec.records_max)}
     if pipeline.reader is Reader.KAFKA and not spec.ranges:
         return _through_connector(session, pipeline, spec, options)
@@ -39,7 +49,7 @@ def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> 
         "ranges": str(spec.ranges).lower(),
     }
     if not spec.ranges:
-        own["columns"] = ",".join((*COLUMNS, KEY_HASH))
+        own["columns"] = ",".join(spec.columns)
     return session.readStream.format("holdfast").options(**own, **options).load()
 
 

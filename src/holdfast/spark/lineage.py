@@ -10,25 +10,27 @@ def passes_through(before: DataFrame, after: DataFrame, names: Sequence[str]) ->
     """Whether each of these columns is the same attribute in both frames, so that every row has them as they were.
 
     Spark gives another id to whatever is computed, be it under the same name; but a union has the ids of its first side
-    for the rows of all. False where it cannot be told: with frames that were put together, and with Spark Connect,
-    whose plans are elsewhere.
+    for the rows of all, and keeps them when it is checkpointed. So both plans have to begin with the same leaf, and
+    with no other. False where it cannot be told, too: with Spark Connect plans are elsewhere.
     """
-    if any(name not in frame.columns for frame in (before, after) for name in names):
+    if not all(_has_once(frame, name) for frame in (before, after) for name in names):
         return False
     if not (hasattr(before, "_jdf") and hasattr(after, "_jdf")):
         return False
-    plan = _plan(after)
-    if plan.collectLeaves().length() > 1:
+    plans = [frame._jdf.queryExecution().analyzed() for frame in (before, after)]
+    leaves, others = (plan.collectLeaves() for plan in plans)
+    if leaves.length() != 1 or others.length() != 1 or not leaves.head().fastEquals(others.head()):
         return False
-    pairs = zip(_ids(before, _plan(before), names), _ids(after, plan, names), strict=True)
-    return all(one.equals(other) for one, other in pairs)
+    ids = (_ids(plan, frame.columns, names) for plan, frame in zip(plans, (before, after), strict=True))
+    return all(one.equals(other) for one, other in zip(*ids, strict=True))
 
 
-def _plan(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
+def _has_once(frame: DataFrame, name: str) -> bool:
+    """As it is written here, and not in capitals besides: Spark may take the one for the other."""
+    return name in frame.columns and [each.lower() for each in frame.columns].count(name.lower()) == 1
 
 
-def _ids(frame: DataFrame, plan: Any, names: Sequence[str]) -> Iterator[Any]:
+def _ids(plan: Any, columns: Sequence[str], names: Sequence[str]) -> Iterator[Any]:
     attributes = plan.output()
     for name in names:
-        yield attributes.apply(frame.columns.index(name)).exprId()
+        yield attributes.apply(columns.index(name)).exprId()
