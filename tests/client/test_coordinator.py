@@ -53,19 +53,38 @@ def test_one_search_for_many_questions(searches: list[tuple[CoordinatorType, str
     assert not cluster.coordinators
 
 
-@pytest.mark.parametrize("failure", [TransientRefusal("it has moved"), ConnectionFailed("broken off")])
-def test_one_that_refuses_is_not_asked_again(
-    searches: list[tuple[CoordinatorType, str]], failure: Exception
-) -> None:
+def test_one_that_refuses_is_not_asked_again(searches: list[tuple[CoordinatorType, str]]) -> None:
     cluster = Cluster("127.0.0.1:1")
     assert ask(cluster).name == "node 1"
 
     def refuse(node: Any) -> None:
-        raise failure
+        raise TransientRefusal("it has moved")
 
-    with pytest.raises(type(failure)):
+    with pytest.raises(TransientRefusal):
         ask_coordinator(cluster, CoordinatorType.GROUP, "g", refuse)
     assert ask(cluster).name == "node 2"
+
+
+def test_one_that_is_gone_without_a_word_is_looked_for_at_once(
+    searches: list[tuple[CoordinatorType, str]],
+) -> None:
+    """Once: what whoever was found then says is final."""
+    cluster = Cluster("127.0.0.1:1")
+    assert ask(cluster).name == "node 1"
+
+    def answer_but_for(*gone: str) -> Any:
+        def answer(node: Any) -> Any:
+            if node.name in gone:
+                raise ConnectionFailed("no answer")
+            return node
+
+        return ask_coordinator(cluster, CoordinatorType.GROUP, "g", answer)
+
+    assert answer_but_for("node 1").name == "node 2"
+    assert answer_but_for("node 1").name == "node 2", "remembered"
+    with pytest.raises(ConnectionFailed):
+        answer_but_for("node 2", "node 3")
+    assert ask(cluster).name == "node 4"
 
 
 def test_one_that_has_hung_up_is_replaced_without_an_error(

@@ -1,6 +1,7 @@
 """Who coordinates a group or a transactional id."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -9,6 +10,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
 from holdfast.client.retry import refusal
+from holdfast.errors import ConnectionFailed
 
 Result = TypeVar("Result")
 
@@ -40,10 +42,19 @@ def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> Conne
 def ask_coordinator(
     cluster: Cluster, kind: CoordinatorType, key: str, ask: Callable[[Connection], Result]
 ) -> Result:
-    """One attempt, with the coordinator that answered last; one that refused or broke off is looked for anew."""
-    coordinator = cluster.coordinators.pop((kind, key), None)
-    if coordinator is None or coordinator.is_over():
-        coordinator = find_coordinator(cluster, kind, key)
-    answer = ask(coordinator)
-    cluster.coordinators[kind, key] = coordinator
-    return answer
+    """One attempt, with the coordinator that answered last; one that refused is looked for anew by the next.
+
+    `ask` is called again, with whoever coordinates now, if the one that is remembered does not answer: it may have gone
+    without a word, and other brokers know better. So what it asks has to be safe to ask twice.
+    """
+
+    def ask_and_remember(coordinator: Connection) -> Result:
+        answer = ask(coordinator)
+        cluster.coordinators[kind, key] = coordinator
+        return answer
+
+    remembered = cluster.coordinators.pop((kind, key), None)
+    if remembered is not None and not remembered.is_over():
+        with suppress(ConnectionFailed):
+            return ask_and_remember(remembered)
+    return ask_and_remember(find_coordinator(cluster, kind, key))
