@@ -1,13 +1,19 @@
 """Stored batches as Arrow batches, without Spark around it."""
 
-import pyarrow as pa
+from itertools import pairwise
+from random import Random
 
+import pyarrow as pa
+import pytest
+
+from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.offsets import Isolation
-from holdfast.client.reader import OffsetRange
+from holdfast.client.reader import Chunk, OffsetRange
 from holdfast.records.build import build_batch
 from holdfast.records.control import ControlType, control_batch
 from holdfast.records.record import Record
-from holdfast.spark.rows import ROWS_MIN, read_rows
+from holdfast.records.walk import walk
+from holdfast.spark.rows import ROWS_MIN, gather, read_rows
 from holdfast.spark.schema import select
 from tests.client.fake_cluster import fake_cluster
 
@@ -65,6 +71,36 @@ def test_small_batches_are_put_together() -> None:
     assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(
         range(count // 100 * 100)
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_are_gathered_in_order_and_copied_only_where_something_lies_between(seed: int) -> None:
+    chance = Random(seed)
+    producers = chance.choice([(7,), (7, 8), (8,)])
+    chunks, visible, base = [], [], 0
+    for _ in range(3):
+        made = []
+        for _ in range(chance.randint(1, 6)):
+            made.append((producer := chance.choice(producers), transactional(base, producer, b"x")))
+            base += 1
+        log = b"".join(batch for _, batch in made)
+        aborted = (AbortedTransaction(producer_id=7, first_offset=0),)
+        chunks.append(Chunk(batches=tuple(walk(log)), aborted=aborted))
+        visible += [batch for producer, batch in made if producer == 8]
+    (found,) = gather(chunks) if visible else (b"",)
+    assert bytes(found) == b"".join(visible)
+    copies = [isinstance(each, bytes) for chunk in chunks[:1] for each in gather([chunk])]
+    fates = [batch.producer_id == 8 for batch in chunks[0].batches]
+    stretches = sum(now and not before for before, now in pairwise([False, *fates]))
+    assert copies == [stretches > 1] * bool(stretches)
+
+
+def test_two_answers_are_two_pieces_wherever_their_batches_lie() -> None:
+    first, void, second = transactional(0, 8, b"a"), transactional(1, 7, b"b"), transactional(2, 8, b"c")
+    aborted = (AbortedTransaction(producer_id=7, first_offset=1),)
+    chunks = [Chunk(batches=tuple(walk(log)), aborted=aborted) for log in (first, void + second)]
+    assert chunks[1].batches[1].position == chunks[0].batches[0].size_bytes
+    assert list(gather(chunks)) == [first + second]
 
 
 def test_times_that_spark_cannot_hold() -> None:

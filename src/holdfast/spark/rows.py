@@ -1,8 +1,8 @@
 """A partition's stored batches as Arrow batches in the shape that Spark expects."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import Isolation
 from holdfast.client.reader import Chunk, OffsetRange, read_range
 from holdfast.records.arrow import decode
+from holdfast.records.buffers import ReadableBytes
 from holdfast.records.encode import hashes_of_keys
 from holdfast.spark.schema import KEY_HASH
 
@@ -74,18 +75,35 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 def gather(chunks: Iterable[Chunk]) -> Iterator[bytes | memoryview]:
     """Visible batches put together until they hold enough rows, or bytes, for one Arrow batch."""
-    pieces: list[memoryview] = []
+    pieces: list[_Piece] = []
     rows = stored_bytes = 0
     for chunk in chunks:
         for batch in without_aborted(chunk.batches, chunk.aborted):
-            pieces.append(memoryview(batch.buffer)[batch.position : batch.position + batch.size_bytes])
+            start, end = batch.position, batch.position + batch.size_bytes
+            if pieces and pieces[-1].buffer is batch.buffer and pieces[-1].end == start:
+                start = pieces.pop().start
+            pieces.append(_Piece(batch.buffer, start, end))
             rows += batch.record_count
             stored_bytes += batch.size_bytes
             if rows >= ROWS_MIN or stored_bytes >= STORED_BYTES_MAX:
-                yield b"".join(pieces)
+                yield _joined(pieces)
                 pieces, rows, stored_bytes = [], 0, 0
     if pieces:
-        yield b"".join(pieces)
+        yield _joined(pieces)
+
+
+class _Piece(NamedTuple):
+    """Batches that lie behind each other in one answer."""
+
+    buffer: ReadableBytes
+    start: int
+    end: int
+
+
+def _joined(pieces: Sequence[_Piece]) -> bytes | memoryview:
+    """A single piece need not be copied."""
+    views = [memoryview(piece.buffer)[piece.start : piece.end] for piece in pieces]
+    return views[0] if len(views) == 1 else b"".join(views)
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, source: OffsetRange) -> pa.RecordBatch:
