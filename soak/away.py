@@ -47,10 +47,10 @@ def main(seconds: int) -> None:
         for each in running:
             wait_for(*each, lambda query: query.batch_id >= 1)
         process.kill()
-        left = [MESSAGES - _rows(pipeline, part) for pipeline, part, _ in running]
+        left = [MESSAGES - _rows(pipeline, part) for pipeline, part, _ in running if part == SERVICE]
         if min(left) <= 0:
-            raise SystemExit("a part was done before the log was killed: nothing is proved")
-        click.echo(f"the log is away, with {' and '.join(map(str, left))} messages left to the parts")
+            raise SystemExit("a service was done before the log was killed: nothing is proved")
+        click.echo(f"the log is away, with {' and '.join(map(str, left))} messages left to the services")
         time.sleep(seconds)
         _check_alive(running)
         process.start()

@@ -13,9 +13,12 @@ from holdfast.spark.reconcile import (
     Group,
     Summed,
     among,
+    decode_cells,
     drill,
+    encode_cells,
     fingerprint,
     fingerprint_batches,
+    fingerprint_here,
     group_rows,
     ids_of,
     search,
@@ -66,6 +69,18 @@ def sums(made: list[Row], geometry: Geometry) -> Summed:
 
 PIECES = [rows(700, seed=number) for number in range(3)]
 EVERYTHING = [row for piece in PIECES for row in piece]
+
+
+@pytest.mark.parametrize(("start", "count"), [(0, 0), (0, 30), (0, 7), (4, 26), (11, 3)])
+def test_cells_of_a_task_are_read_back_from_any_part_of_its_rows(start: int, count: int) -> None:
+    """Their bytes are taken out of Arrow's buffers by hand, which know where a slice begins."""
+    made = fingerprint_here(PIECES, sums, Geometry(seed=SEED, bucket_bits=3))
+    groups, cells, holders = decode_cells(encode_cells(made).slice(start, count))
+    assert groups == made.cells.groups[start : start + count]
+    assert len(groups) == len(cells) == len(holders) == count
+    for group, of_group, held in zip(groups, cells, holders, strict=True):
+        assert (of_group == made.cells.cells(group)).all()
+        assert held == made.holders[group]
 
 
 def test_tasks_make_of_pieces_what_one_process_makes_of_all(spark: SparkSession) -> None:
