@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.load.batches import Form, make_batches
 from holdfast.agent.partition_key import PartitionKey
 from holdfast.agent.writes import AppendBatch
-from holdfast.client.admin import find_address, post_json
+from holdfast.client.admin import Conversation, find_address
 from holdfast.keeper.gateway import Ask, Gateway
 from holdfast.keeper.limits import KeeperLimits
 from holdfast.keeper.plan import plan
@@ -133,12 +133,14 @@ def served(data: Path) -> Iterator[Served]:
     """For as long as it is looked at."""
     settings = data.with_suffix(".toml")
     settings.write_text(SETTINGS)
-    with HoldfastProcess(data, "--config", str(settings)) as process:
-        address = find_address(data)
+    with (
+        HoldfastProcess(data, "--config", str(settings)) as process,
+        Conversation(find_address(data), "/keeper") as desk,
+    ):
         yield Served(
             data=data,
             pid=process.pid,
-            ask=lambda question, about: post_json(address, "/keeper", {"question": question, **about}),
+            ask=lambda question, about: desk.post({"question": question, **about}),
         )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -134,6 +135,7 @@ JSON_TYPE = "Content-Type: application/json"
         (post(b"{}", "Content-Type: text/plain"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
         (post(b"{}", "X-Other: 1"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
         (post(b"{}", JSON_TYPE, "Origin: http://127.0.0.1"), HTTPStatus.UNSUPPORTED_MEDIA_TYPE, None),
+        (post(b"{}", JSON_TYPE, "Transfer-Encoding: chunked"), HTTPStatus.NOT_IMPLEMENTED, None),
         (post(b"{}", length=""), HTTPStatus.LENGTH_REQUIRED, None),
         (post(b"{}", length="-2"), HTTPStatus.LENGTH_REQUIRED, None),
         (post(b"", length=str(BODY_BYTES_MAX + 1)), HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None),
@@ -154,6 +156,70 @@ def test_actions(request_bytes: bytes, status: HTTPStatus, answer: object) -> No
         found = json.loads(body)
         assert found == answer or answer is None
         assert ("error" in found) == (status is not HTTPStatus.OK)
+
+    serve(scenario)
+
+
+KEEP = "Connection: keep-alive"
+
+
+async def answered(reader: asyncio.StreamReader) -> tuple[bytes, object]:
+    """Head and document of one answer, on a connection that may stay."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    (length,) = re.findall(rb"Content-Length: (\d+)", head)
+    return head, json.loads(await reader.readexactly(int(length)))
+
+
+def test_actions_over_one_connection() -> None:
+    """For who asks for that: until a refusal, which may leave a body unread, or a page."""
+
+    async def scenario(port: int) -> None:
+        for last in (
+            post(b'{"no": 1}', JSON_TYPE, KEEP),
+            post(b"{}", "X-Other: 1", KEEP),
+            GOOD.replace(b"\r\n\r\n", f"\r\n{KEEP}\r\n\r\n".encode()),
+            post(b'{"a": 3}'),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for number in range(3):
+                writer.write(post(b'{"a": %d}' % number, JSON_TYPE, KEEP))
+                head, document = await answered(reader)
+                assert b"Connection: keep-alive\r\n" in head
+                assert document == {"did": {"a": number}}
+            writer.write(last)
+            assert b"Connection: close\r\n" in await reader.read()
+            writer.close()
+
+    serve(scenario)
+
+
+def test_actions_sent_before_the_answer() -> None:
+    """What was received beyond a body is the next request, and is answered in its turn."""
+
+    async def scenario(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"".join(post(b'{"a": %d}' % number, JSON_TYPE, KEEP) for number in range(3)))
+        for number in range(3):
+            _, document = await answered(reader)
+            assert document == {"did": {"a": number}}
+        writer.close()
+
+    serve(scenario)
+
+
+def test_a_connection_that_stays_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by who says nothing more, nor by who sends half a request."""
+
+    async def scenario(port: int) -> None:
+        for more in (b"", post(b"{}", JSON_TYPE, KEEP)[:-1]):
+            monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 60.0)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            monkeypatch.setattr(http, "REQUEST_SECONDS_MAX", 0.2)
+            writer.write(post(b"{}", JSON_TYPE, KEEP) + more)
+            await answered(reader)
+            with pytest.raises(ConnectionError):
+                await asyncio.wait_for(read_to_reset(reader), 20)
+            writer.close()
 
     serve(scenario)
 

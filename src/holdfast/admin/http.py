@@ -1,6 +1,7 @@
-"""As much of HTTP/1.1 as an admin service needs: one request per connection, a bound on everything.
+"""As much of HTTP/1.1 as an admin service needs, with a bound on everything.
 
-GET and HEAD for pages, POST with a JSON object for what changes something. A refusal is `{"error": "why"}`.
+GET and HEAD for pages, POST with a JSON object for what changes something. A refusal is `{"error": "why"}`. A
+connection is for one request; after a POST that was carried out it stays for the next one, if the client asks for that.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ HEAD_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 4 * 1024 * 1024
 """A publication names every segment that it takes away or adds, at some 400 bytes each."""
 REQUEST_SECONDS_MAX = 5.0
-"""From the connection to the last byte of the answer: a slow client is cut off."""
+"""From the connection, or the answer before, to the last byte of the answer: a slow client is cut off."""
 ACTION_SECONDS_MAX = 30.0
 """What an action may take on top: it waits for stores."""
 CONNECTIONS_MAX = 32
@@ -122,7 +123,8 @@ class HttpService:
         self._open.add(task)
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX) as limit:
-                await self._serve(reader, writer, limit)
+                while await self._serve(reader, writer, limit):
+                    limit.reschedule(asyncio.get_running_loop().time() + REQUEST_SECONDS_MAX)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             # Cancelled only by our own end: nothing above this waits for the news.
             writer.transport.abort()
@@ -132,20 +134,26 @@ class HttpService:
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
-    ) -> None:
-        method = "GET"
+    ) -> bool:
+        """Answer one request; whether the connection stays."""
+        method, stays = "GET", False
         try:
             head = _parse(await _read_head(reader))
             method = head.method
             response = await self._answer(head, reader, limit)
+            # Of what was refused, or is no POST, there may be a body that nobody has read.
+            stays = method == "POST" and head.headers.get("connection", "").lower() == "keep-alive"
         except Refused as refused:
             response = refused.response
-        writer.write(_encode(response, with_body=method != "HEAD"))
+        writer.write(_encode(response, with_body=method != "HEAD", stays=stays))
         await writer.drain()
+        if stays:
+            return True
         writer.write_eof()
         # Closing with unread bytes would reset the connection, and the client might not see the answer.
         while await reader.read(HEAD_BYTES_MAX):
             pass
+        return False
 
     async def _answer(self, head: _Head, reader: asyncio.StreamReader, limit: asyncio.Timeout) -> Response:
         path = head.path
@@ -185,6 +193,9 @@ async def _read_document(reader: asyncio.StreamReader, headers: Mapping[str, str
         # A browser lets any web page send a form here; it asks before JSON, and is told no.
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"only {JSON}, and not from a web page")
     length = headers.get("content-length", "")
+    if "transfer-encoding" in headers:
+        # Its end is elsewhere: what is left of it would be taken for the next request.
+        raise Refused(HTTPStatus.NOT_IMPLEMENTED, "no Transfer-Encoding is known here")
     if not (length.isascii() and length.isdecimal()):
         raise Refused(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is needed")
     if len(length) > len(str(BODY_BYTES_MAX)) or int(length) > BODY_BYTES_MAX:
@@ -232,13 +243,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _encode(response: Response, *, with_body: bool) -> bytes:
+def _encode(response: Response, *, with_body: bool, stays: bool) -> bytes:
     head = (
         f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
         f"Content-Type: {response.content_type}\r\n"
         f"Content-Length: {len(response.body)}\r\n"
         "Cache-Control: no-store\r\n"
         "X-Content-Type-Options: nosniff\r\n"
-        "Connection: close\r\n\r\n"
+        f"Connection: {'keep-alive' if stays else 'close'}\r\n\r\n"
     )
     return head.encode() + (response.body if with_body else b"")

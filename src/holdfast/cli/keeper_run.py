@@ -18,7 +18,7 @@ from holdfast.agent.cluster import Cluster
 from holdfast.agent.data_directory import DataDirectory
 from holdfast.agent.settings import Settings
 from holdfast.cli.progress import RoundProgress
-from holdfast.client.admin import find_address, post_json
+from holdfast.client.admin import Conversation, find_address, post_json
 from holdfast.errors import ConnectionFailed, HoldfastError, OutcomeMissing, UsageError
 from holdfast.keeper import messages
 from holdfast.keeper.gateway import Ask, Gateway, holder_name
@@ -70,9 +70,7 @@ class KeeperRun:
             raise UsageError(f"{data} is not there: name a data directory with --data")
         address = _find_server(data)
         if address is not None:
-            return contextlib.nullcontext(
-                lambda question, about: post_json(address, "/keeper", {"question": question, **about})
-            )
+            return _ask_server(address)
         if self._idle_seconds is not None:
             raise ConnectionFailed(f"whoever served {data} is gone")
         return _open_desk(self._settings)
@@ -165,6 +163,12 @@ def _find_server(data: Path) -> str | None:
     except ConnectionFailed:
         return None
     return address
+
+
+@contextlib.contextmanager
+def _ask_server(address: str) -> Iterator[Ask]:
+    with Conversation(address, "/keeper") as desk:
+        yield lambda question, about: desk.post({"question": question, **about})
 
 
 @contextlib.contextmanager

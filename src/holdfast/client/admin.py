@@ -2,18 +2,26 @@
 
 import http.client
 import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from holdfast.errors import AdminKnowsNot, AdminRefused, ConnectionFailed
+from holdfast.errors import AdminKnowsNot, AdminRefused, ConnectionFailed, UsageError
 
 ADDRESS_FILE = "admin.json"
 ANSWER_SECONDS_MAX = 10.0
 ACTION_SECONDS_MAX = 45.0
 """Longer than the service lets an action take: it knows better what became of it."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+REUSED_SECONDS_MAX = 1.0
+"""A connection that was idle for longer is not used again: the service closes it soon."""
+
+JSON = {"Content-Type": "application/json"}
+KEEP = {**JSON, "Connection": "keep-alive"}
 
 
 def find_address(data: Path) -> str:
@@ -33,18 +41,67 @@ def find_address(data: Path) -> str:
 
 def get_json(address: str, path: str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Any:
     """The document at a path; ConnectionFailed with what to do if nobody answers, AdminRefused with the reason."""
-    return _ask(address, "GET", path, None, seconds_max)
+    with closing(http.client.HTTPConnection(address, timeout=seconds_max)) as connection:
+        return _ask(address, connection, "GET", path)
 
 
 def post_json(address: str, path: str, document: object) -> Any:
     """Have something done, and what became of it; raises likewise."""
-    return _ask(address, "POST", path, json.dumps(document), ACTION_SECONDS_MAX)
+    with closing(http.client.HTTPConnection(address, timeout=ACTION_SECONDS_MAX)) as connection:
+        return _ask(address, connection, "POST", path, document)
 
 
-def _ask(address: str, method: str, path: str, body: str | None, seconds_max: float) -> Any:
-    connection = http.client.HTTPConnection(address, timeout=seconds_max)
+class Conversation:
+    """Has many things done, as `post_json`, over as few connections as may be: a new one takes longer than most."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self._address = address
+        self._path = path
+        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
+        """Connections that nobody uses, and since when."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for connection, _ in self._idle:
+            connection.close()
+
+    def post(self, document: object) -> Any:
+        """What became of it."""
+        connection = self._take()
+        try:
+            answer = _ask(self._address, connection, "POST", self._path, document, KEEP)
+        except BaseException:
+            connection.close()  # an answer that comes yet would be taken for the next one
+            raise
+        self._idle.append((connection, time.monotonic()))
+        return answer
+
+    def _take(self) -> http.client.HTTPConnection:
+        try:
+            connection, since = self._idle.pop()
+        except IndexError:
+            return http.client.HTTPConnection(self._address, timeout=ACTION_SECONDS_MAX)
+        if time.monotonic() - since > REUSED_SECONDS_MAX:
+            connection.close()  # the next request opens it anew
+        return connection
+
+
+def _ask(
+    address: str,
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    document: object = None,
+    headers: Mapping[str, str] = JSON,
+) -> Any:
     try:
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        body = msgspec.json.encode(document) if method == "POST" else None
+    except UnicodeEncodeError as failure:
+        raise UsageError(f"{failure.object!r} is no text: a byte of it is not UTF-8") from failure
+    try:
+        connection.request(method, path, body, headers if body else {})
         response = connection.getresponse()
         answer = msgspec.json.decode(response.read(ANSWER_BYTES_MAX))
     except (OSError, http.client.HTTPException) as failure:
@@ -54,8 +111,6 @@ def _ask(address: str, method: str, path: str, body: str | None, seconds_max: fl
         ) from failure
     except ValueError as failure:
         raise ConnectionFailed(f"what listens at {address} is not Holdfast's admin service") from failure
-    finally:
-        connection.close()
     if response.status != http.HTTPStatus.OK:
         reason = answer.get("error") if isinstance(answer, dict) else None
         kind = AdminKnowsNot if response.status == http.HTTPStatus.NOT_FOUND else AdminRefused
