@@ -295,8 +295,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write(b"".join(small))
 
     def _write(self, data: bytes | memoryview) -> None:
-        # It may have broken in the middle of an answer.
-        if self._transport is not None and data:
+        # It may have broken in the middle of an answer. To write to it all the same is nothing but a warning each time.
+        if self._transport is not None and data and not self._transport.is_closing():
             self._transport.write(data)
 
     def pause_writing(self) -> None:
