@@ -263,7 +263,7 @@ class Space:
 
     def _read_extents(self, wanted: ExtentsWanted) -> Extents:
         pieces: list[CarriedPiece] = []
-        directory = Path(self._directories[wanted.store])
+        directory = self._directories[wanted.store]
         size_bytes = 0
         for key, extent, place in self._live(wanted.store, wanted.below):
             size_bytes += extent.length_bytes
@@ -274,7 +274,7 @@ class Space:
                     topic_id=key.topic_id.hex,
                     partition=key.partition,
                     last=extent.last,
-                    path=str(batches_path(directory, place)),
+                    path=batches_path(directory, place.journal),
                     position=place.position,
                     length_bytes=extent.length_bytes,
                 )

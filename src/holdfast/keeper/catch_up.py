@@ -17,7 +17,6 @@ hold, and all of it from one manifest.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from holdfast.control.plane import Extent
 from holdfast.keeper.limits import KeeperLimits
@@ -113,7 +112,7 @@ def _carry(view: ReplicaView) -> Carry | None:
                 topic_id=view.topic_id,
                 partition=view.partition,
                 last=extent.last,
-                path=str(batches_path(Path(peer.directory), place)),
+                path=batches_path(peer.directory, place.journal),
                 position=place.position,
                 length_bytes=extent.length_bytes,
             )

@@ -317,7 +317,7 @@ def _extent_pieces(view: ReplicaView, extents: tuple[Extent, ...]) -> Iterator[P
             continue
         place = extent.places[view.store]
         yield Piece(
-            path=str(batches_path(Path(view.directory), place)),
+            path=batches_path(view.directory, place.journal),
             position=place.position,
             length_bytes=extent.length_bytes,
             first=extent.first,

@@ -16,7 +16,6 @@ from holdfast.spark.plan import resolve, split
 from holdfast.store.carried import batches_path
 from holdfast.store.segment import segment_path
 from holdfast.store.segment_index import index_path
-from holdfast.store.store import Place
 
 TASK_BYTES = 64 * 1024 * 1024
 """What one task reads, about, unless the options say otherwise."""
@@ -120,7 +119,7 @@ def make_pieces(replica: ReplicaPieces, offsets: OffsetRange) -> Iterator[Piece]
     for piece in replica.tail:
         if piece.first < offsets.end and piece.end > offsets.start:
             yield Piece(
-                path=str(batches_path(directory, Place(journal=piece.journal, position=piece.position))),
+                path=batches_path(replica.directory, piece.journal),
                 position=piece.position,
                 length_bytes=piece.length_bytes,
                 first=piece.first,

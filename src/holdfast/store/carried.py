@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 
@@ -10,9 +11,10 @@ from holdfast.store.durable import make_directory, sync_directory, write_all
 from holdfast.store.file_header import FILE_HEADER_BYTES, FileHeader, FileKind
 from holdfast.store.identity import StoreIdentity, read_identity
 from holdfast.store.journal import Buffer, journal_name
-from holdfast.store.store import CARRIED, Place
+from holdfast.store.store import CARRIED
 
 SERIALS_PER_LEASE = 1 << 24
+PATHS_KEPT = 1_000
 
 
 def carried_number(lease: int, serial: int) -> int:
@@ -44,11 +46,15 @@ def carried_path(directory: Path, number: int) -> Path:
     return directory / "carried" / f"{number - CARRIED:020d}.carried"
 
 
-def batches_path(directory: Path, place: Place) -> Path:
-    """The file of the store in `directory` that a place is in: a journal, or a carried file."""
-    if place.journal >= CARRIED:
-        return carried_path(directory, place.journal)
-    return directory / "journal" / journal_name(place.journal)
+@lru_cache(maxsize=PATHS_KEPT)
+def batches_path(directory: str, journal: int) -> str:
+    """The file of the store in `directory` that places of this number are in: a journal, or a carried file.
+
+    Remembered, since thousands of extents follow each other in one file.
+    """
+    if journal >= CARRIED:
+        return str(carried_path(Path(directory), journal))
+    return str(Path(directory) / "journal" / journal_name(journal))
 
 
 def list_carried(directory: Path) -> list[int]:
