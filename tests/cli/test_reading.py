@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+import pytest
+
 from holdfast.cli.position import Kind, Position
 from holdfast.cli.reading import Reading, Source
 from holdfast.client.cluster import Cluster
@@ -101,6 +103,39 @@ def test_a_commit_that_fails_is_made_up_for() -> None:
         share.refusals = 1
         assert values(reading(client, share, end=2)) == [b"a", b"b"]
         assert share.committed == {0: 2}
+
+
+def test_a_last_commit_that_fails_is_made_up_for() -> None:
+    """Nobody comes by later who could."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b")
+        for end, count in ((None, 2), (2, None)):
+            share = ScriptedShare(MINE, MINE, None, MINE)
+            share.refusals = 3
+            assert values(reading(client, share, end=end, count=count)) == [b"a", b"b"]
+            assert share.committed == {0: 2}
+
+
+def test_what_was_written_out_before_an_interrupt_is_settled() -> None:
+    """^C comes while the group gives out partitions anew, and waits for that; not for what is others' now."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = log(b"a", b"b")
+        for turns, noted in (((MINE, None, MINE), {0: 2}), ((MINE, None, frozenset[int]()), {})):
+            share = ScriptedShare(*turns)
+            share.refusals = 3
+            found = reading(client, share, end=None)
+            portions = found.portions()
+            next(portions)
+
+            def interrupt(*_: object) -> bool:
+                raise KeyboardInterrupt
+
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(share, "commit", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    next(portions)
+            found.settle()
+            assert share.committed == noted
 
 
 def test_notes_where_it_begins() -> None:

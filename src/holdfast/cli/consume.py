@@ -17,7 +17,7 @@ from holdfast.cli.endpoint import (
     require_topic,
 )
 from holdfast.cli.position import Kind, Position, PositionType
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.reading import Reading
@@ -113,7 +113,12 @@ def consume(
             stops_at_end=stops_at_end,
             count=count,
         )
-        _print(reading, writer)
+        try:
+            _print(reading, writer)
+        except KeyboardInterrupt:
+            with suppress(HoldfastError):
+                reading.settle()
+            raise
 
 
 def _reading(

@@ -17,6 +17,7 @@ from holdfast.records.record import Record
 
 WAIT_MS = 500
 JOIN_SECONDS_MAX = 60.0
+SETTLE_TRIES_MAX = 10
 
 Portion = list[tuple[int, Record]]
 """Records with their partitions that arrived together."""
@@ -143,8 +144,7 @@ class Reading:
                 each: at for each, at in self._positions.items() if not self._is_done(each, at)
             }
             if mine is not None and not consumer.positions and self.ends is not None:
-                self._commit()
-                return
+                break
             portion = list(islice(self._below_ends(consumer), left))
             idle = not portion
             if portion:
@@ -152,6 +152,17 @@ class Reading:
                 left = None if left is None else left - len(portion)
             self._positions |= consumer.positions
             self._commit()
+        self.settle()
+
+    def settle(self) -> None:
+        """Have noted what was written out, though the group may be giving out partitions anew: nobody reads on."""
+        for _ in range(SETTLE_TRIES_MAX):
+            if self._commit():
+                return
+            mine = self.share.partitions(idle=True)
+            if mine is not None:
+                # Others have begun with what is theirs now.
+                self._positions = {each: at for each, at in self._positions.items() if each in mine}
 
     def _take(self, mine: frozenset[int]) -> None:
         if mine != self._positions.keys():
@@ -171,8 +182,8 @@ class Reading:
             if not self._is_done(partition, record.offset):
                 yield partition, record
 
-    def _commit(self) -> None:
-        """Not past the end that was asked for, though more may have come with the last fetch.
+    def _commit(self) -> bool:
+        """Whether all is noted; not past the end that was asked for, though more may have come with the last fetch.
 
         Where a partition begins is noted too, though nothing was read of it: the group goes on from there.
         """
@@ -181,8 +192,10 @@ class Reading:
             for each, at in self._positions.items()
         }
         moved = {each: at for each, at in reached.items() if at != self._committed.get(each)}
-        if moved and self.share.commit(moved):
-            self._committed |= moved
+        if moved and not self.share.commit(moved):
+            return False
+        self._committed |= moved
+        return True
 
 
 def _committed_or_start(source: Source, group: str, partitions: Collection[int]) -> dict[int, int]:
