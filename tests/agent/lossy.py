@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.client.cluster import Address, Cluster
-from holdfast.client.connection import Connection
+from holdfast.client.connection import Connection, Taker
 from holdfast.client.retry import PAUSE_S_FIRST, Patience
 
 
@@ -15,8 +15,8 @@ class LossyConnection(Connection):
         self._lost = lost
         super().__init__(host, port)
 
-    def _exchange(self, request: Any) -> Any:
-        answer = super()._exchange(request)
+    def _exchange(self, request: Any, taker: Taker | None = None) -> Any:
+        answer = super()._exchange(request, taker)
         if request.API_KEY in self._lose:
             self._lose.remove(request.API_KEY)
             self._lost.append(request.API_KEY)

@@ -10,6 +10,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from holdfast.client.cluster import Cluster
 from holdfast.records.batch import BatchView
+from holdfast.records.build import build_batch
+from holdfast.records.record import Record
 from holdfast.records.walk import walk
 from tests.client.fake_broker import FakeBroker
 
@@ -83,6 +85,18 @@ class FakeCluster:
         batches = [batch for batch in walk(self.log) if batch.next_offset > wanted.fetch_offset]
         sent = self.log[batches[0].position :][: self._limit(batches[0], wanted)] if batches else b""
         return fetched(records=sent, high_watermark=self.log_end, aborted=self.aborted)
+
+    def misdirect_once(self, topic: str, partition: int) -> None:
+        """Node 0 answers its next fetch with what is sound, but another partition's."""
+        other = fetched(records=build_batch([Record(value=b"somebody else's")]), high_watermark=1)
+        other["responses"][0].topic = topic
+        other["responses"][0].partitions[0].partition_index = partition
+        answers = [other]
+
+        def answer(request: Any) -> dict[str, Any] | None:
+            return answers.pop() if answers else self.fetch(request, 0)
+
+        self.brokers[0].handlers[FetchRequest.API_KEY] = answer
 
     def list_offsets(self, request: Any, node: int) -> dict[str, Any] | None:
         """Earliest and latest."""

@@ -1,6 +1,7 @@
 """The raw consumer: every record once and in order, none that was aborted, positions that always move."""
 
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.consumer import Consumer
@@ -45,6 +46,21 @@ def test_reads_on() -> None:
         assert values(reader) == []
         brokers.log += batch(3, b"d")
         assert values(reader) == [b"d"]
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("payments", 0), ("orders", 1)])
+def test_an_answer_for_another_partition_is_no_answer(topic: str, partition: int) -> None:
+    """What was asked for is asked for again, and not waited for without an end."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = batch(0, b"a")
+        brokers.misdirect_once(topic, partition)
+        reader = consumer(client)
+        assert values(reader) == []
+        assert values(reader) == [b"a"]
+    with fake_cluster(patience_s=0) as (brokers, client):
+        brokers.brokers[0].handlers[FetchRequest.API_KEY] = lambda _: {"responses": []}
+        with pytest.raises(ConnectionFailed, match="left orders-0 out of its answer"):
+            values(consumer(client))
 
 
 def test_position_of_a_reader_that_stops() -> None:

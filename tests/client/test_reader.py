@@ -104,6 +104,17 @@ def test_follows_a_broken_connection() -> None:
         assert brokers.fetches(0) == [0, 10, 10, 20, 30]
 
 
+@pytest.mark.parametrize(("topic", "partition"), [("payments", 0), ("orders", 1)])
+def test_an_answer_for_another_partition_is_no_answer(topic: str, partition: int) -> None:
+    """Its batches are whole and their CRCs hold, but they are somebody else's."""
+    with fake_cluster() as (brokers, client):
+        brokers.log = batch(0)
+        brokers.misdirect_once(topic, partition)
+        (chunk,) = read_range(client, orders(0, 10))
+        assert bytes(chunk.batches[0].buffer) == brokers.log
+        assert brokers.fetches(0) == [0, 0]
+
+
 def test_reads_one_replica() -> None:
     """With a node id that replica is asked, leader or not."""
     with fake_cluster() as (brokers, client):

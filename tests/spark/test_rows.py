@@ -8,12 +8,13 @@ import pytest
 
 from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.offsets import Isolation
-from holdfast.client.reader import Chunk, OffsetRange
+from holdfast.client.reader import FETCH_BYTES, Chunk, OffsetRange
+from holdfast.records.batch import Codec
 from holdfast.records.build import build_batch
 from holdfast.records.control import ControlType, control_batch
 from holdfast.records.record import Record
 from holdfast.records.walk import walk
-from holdfast.spark.rows import ROWS_MIN, gather, read_rows
+from holdfast.spark.rows import ROWS_MAX, STORED_BYTES_MIN, gather, read_rows
 from holdfast.spark.schema import select
 from tests.client.fake_cluster import fake_cluster
 
@@ -59,18 +60,43 @@ def test_nothing_visible() -> None:
     assert read(log, ["value"], aborted=[(7, 0)], end=2) == []
 
 
+def many(count: int, *, value: bytes = b"x", first: int = 0) -> bytes:
+    """So many records in batches of 100, at the offsets from `first` on."""
+    return b"".join(
+        build_batch([Record(value=value)] * 100, base_offset=base)
+        for base in range(first, first + count, 100)
+    )
+
+
 def test_small_batches_are_put_together() -> None:
-    """Many small Kafka batches become few large Arrow batches."""
-    count = ROWS_MIN + 1000
+    """Many small Kafka batches become few large Arrow batches, with a bound on their rows."""
+    count = 100 * (ROWS_MAX // 100)
+    batches = read(many(count), ["offset"], end=count)
+    assert len(batches) == 2
+    assert ROWS_MAX // 2 <= batches[0].num_rows < ROWS_MAX
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(range(count))
+
+
+def test_what_compresses_well_is_read_as_before() -> None:
+    """Fewer rows at a time: all that is read together may inflate to no more than a gigabyte."""
+    value = bytes(20_000)
     log = b"".join(
-        build_batch([Record(value=b"x")] * 100, base_offset=base)
-        for base in range(0, count // 100 * 100, 100)
+        build_batch([Record(value=value)] * 50, base_offset=base, codec=Codec.ZSTD)
+        for base in range(0, ROWS_MAX // 2, 50)
     )
-    batches = read(log, ["offset"], end=count // 100 * 100)
-    assert [batch.num_rows >= ROWS_MIN for batch in batches] == [True, False]
-    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(
-        range(count // 100 * 100)
-    )
+    (chunk,) = [Chunk(batches=tuple(walk(log)), aborted=())]
+    assert [sum(batch.record_count for batch in walk(found)) for found in gather([chunk])] == [32_800, 32_750]
+
+
+def test_large_answers_are_not_copied_and_small_ones_wait_for_each_other() -> None:
+    """However little an answer misses of the bytes that it might have."""
+    large = many(1_000, value=bytes(STORED_BYTES_MIN // 1_000))
+    small = [many(100, first=first) for first in (1_000, 1_100, 1_200)]
+    chunks = [Chunk(batches=tuple(walk(log)), aborted=()) for log in (large, *small)]
+    assert STORED_BYTES_MIN <= len(large) < FETCH_BYTES
+    found = list(gather(chunks))
+    assert list(map(bytes, found)) == [large, b"".join(small)]
+    assert isinstance(found[0], memoryview)
 
 
 @pytest.mark.parametrize("seed", range(20))

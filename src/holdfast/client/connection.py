@@ -5,6 +5,8 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -29,11 +31,29 @@ ILLEGAL_SASL_STATE: Final = 34
 BELIEVED_SHARE: Final = 0.8
 """Of that time, after which we prove anew who we are."""
 
+Allocate = Callable[[int], memoryview]
+"""Memory for so many bytes, whatever is in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taker:
+    """How an answer without flexible headers is taken, in place of kafka-python, which copies what it decodes."""
+
+    decode: Callable[[memoryview, int], Any]
+    """Makes an answer of its bytes, without the header, and its version."""
+    allocate: Allocate
+
+
 PLAINTEXT: Final = Security()
 NEEDS_TLS: Final = "With TLS it takes security.protocol=ssl or sasl_ssl"
 BROKEN_TLS: Final = (
     "does it speak TLS there, and does it want a certificate of ours (ssl.certificate.location)?"
 )
+
+
+def allocate(size: int) -> memoryview:
+    """Memory from Python, zeroed."""
+    return memoryview(bytearray(size))
 
 
 class Connection:
@@ -74,11 +94,11 @@ class Connection:
         if self._credentials is not None:
             self._authenticate(self._credentials)
 
-    def send(self, request: Any, *, versions: tuple[int, int]) -> Any:
+    def send(self, request: Any, *, versions: tuple[int, int], taker: Taker | None = None) -> Any:
         """Sends a kafka-python request in the highest of `versions` that both know; returns the answer."""
         self._stay_believed()
         request.API_VERSION = self._version_for(request, versions)
-        return self._exchange(request)
+        return self._exchange(request, taker)
 
     def post(self, request: Any, *, versions: tuple[int, int]) -> None:
         """Sends a request that gets no answer: a produce with acks=0."""
@@ -197,6 +217,9 @@ class Connection:
         except OSError as error:
             self._look_for_alert()
             self._fail(f"broke off during {request.name} ({_reason(error)})", error)
+        except BaseException:
+            self.close()  # half of a request may be out: the next one would be taken for its rest
+            raise
 
     def _look_for_alert(self) -> None:
         """With TLS 1.3 a broker that does not take our certificate says so after the handshake, and hangs up."""
@@ -208,15 +231,18 @@ class Connection:
             except OSError:
                 return  # it hung up so fast that its reason was lost
 
-    def _exchange(self, request: Any) -> Any:
-        self._post(request)
+    def _exchange(self, request: Any, taker: Taker | None = None) -> Any:
         try:
-            frame = self._receive(self._frame_bytes())
+            self._post(request)
+            frame = self._receive(self._frame_bytes(), allocate if taker is None else taker.allocate)
         except ssl.SSLError as error:
             self._distrust(error)
         except OSError as error:
             self._fail(f"broke off during {request.name} ({_reason(error)})", error)
-        return self._decode(request, frame)
+        except BaseException:
+            self.close()  # there may be no memory for the answer: it would be taken for the next one
+            raise
+        return self._decode(request, frame, taker)
 
     def _frame_bytes(self) -> int:
         (size,) = struct.unpack(">i", self._receive(4))
@@ -226,8 +252,8 @@ class Connection:
             )
         return int(size)
 
-    def _receive(self, size: int) -> memoryview:
-        buffer = memoryview(bytearray(size))
+    def _receive(self, size: int, allocate: Allocate = allocate) -> memoryview:
+        buffer = allocate(size)
         filled = 0
         while filled < size:
             count = self._socket.recv_into(buffer[filled:])
@@ -236,12 +262,14 @@ class Connection:
             filled += count
         return buffer
 
-    def _decode(self, request: Any, frame: memoryview) -> Any:
+    def _decode(self, request: Any, frame: memoryview, taker: Taker | None) -> Any:
         (correlation_id,) = struct.unpack_from(">i", frame)
         if correlation_id != self._correlation_id:
             self._fail(f"answered request {correlation_id} instead of {self._correlation_id}")
         response_class = request.header.get_response_class()
         try:
+            if taker is not None:
+                return taker.decode(frame[4:], request.API_VERSION)
             if response_class.flexible_version_q(request.API_VERSION):
                 # kafka-python skips the header's tagged fields, at the cost of a copy.
                 return response_class.decode(frame, header=True)

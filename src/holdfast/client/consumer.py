@@ -3,16 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.consumer import FetchRequest
 
-from holdfast.client.aborted import AbortedTransaction, without_aborted
+from holdfast.client.aborted import without_aborted
 from holdfast.client.cluster import Cluster
+from holdfast.client.fetching import FetchedPartition, fetch
 from holdfast.client.offsets import Isolation
-from holdfast.client.reader import FETCH_VERSIONS
 from holdfast.client.retry import refusal
-from holdfast.errors import CorruptBatch, HoldfastError, OffsetOutOfRange
+from holdfast.errors import ConnectionFailed, CorruptBatch, HoldfastError, OffsetOutOfRange
 from holdfast.records.batch import BatchView
 from holdfast.records.build import Record, read_records
 from holdfast.records.walk import walk_valid, whole_bytes
@@ -52,35 +52,39 @@ class Consumer:
         self._patience.renew()
         self._was_busy = any(found.records for found in answers)
         # Brokers answer in an order of their own.
-        for found in sorted(answers, key=attrgetter("partition_index")):
+        for found in sorted(answers, key=attrgetter("partition")):
             yield from self._read(found)
 
-    def _fetch(self, wait_ms: int) -> list[Any]:
+    def _fetch(self, wait_ms: int) -> list[FetchedPartition]:
         by_leader: dict[int, list[int]] = defaultdict(list)
         for partition in self.positions:
             by_leader[self._cluster.leader_of(self._topic, partition)].append(partition)
-        answers = []
+        answers: list[FetchedPartition] = []
         for leader, partitions in by_leader.items():
             request = self._request(partitions, wait_ms // len(by_leader))
-            answer = self._cluster.broker(leader).send(request, versions=FETCH_VERSIONS)
+            answer = fetch(self._cluster.broker(leader), request)
             if answer.error_code:
                 raise refusal(answer.error_code, f"fetching {self._topic}")
-            answers += [self._check(found) for topic in answer.responses for found in topic.partitions]
+            told = {each.partition: each for each in answer.partitions if each.topic == self._topic}
+            for partition in partitions:
+                if partition not in told:
+                    raise ConnectionFailed(f"node {leader} left {self._topic}-{partition} out of its answer")
+                answers.append(self._check(told[partition]))
         return answers
 
-    def _check(self, found: Any) -> Any:
-        where = f"{self._topic}-{found.partition_index}"
+    def _check(self, found: FetchedPartition) -> FetchedPartition:
+        where = f"{self._topic}-{found.partition}"
         if found.error_code == OffsetOutOfRange.kafka_code:
             raise OffsetOutOfRange(
-                f"offset {self.positions[found.partition_index]} of {where} is not there, or no longer: "
+                f"offset {self.positions[found.partition]} of {where} is not there, or no longer: "
                 "start from the beginning, the end or another offset"
             )
         if found.error_code:
             raise refusal(found.error_code, f"fetching {where}")
         return found
 
-    def _read(self, found: Any) -> Iterator[tuple[int, Record]]:
-        partition = found.partition_index
+    def _read(self, found: FetchedPartition) -> Iterator[tuple[int, Record]]:
+        partition = found.partition
         for batch in self._batches(found):
             for record in () if batch.is_control else read_records(batch):
                 assert record.offset is not None
@@ -89,25 +93,19 @@ class Consumer:
                     yield partition, record
             self.positions[partition] = max(self.positions[partition], batch.next_offset)
 
-    def _batches(self, found: Any) -> Iterator[BatchView]:
-        records = found.records or b""
+    def _batches(self, found: FetchedPartition) -> Iterator[BatchView]:
+        records = found.records
         whole = whole_bytes(records)
         if records and not whole:
-            raise CorruptBatch(
-                f"{self._topic}-{found.partition_index}: only the beginning of a batch was sent"
-            )
+            raise CorruptBatch(f"{self._topic}-{found.partition}: only the beginning of a batch was sent")
         batches = list(walk_valid(records, end=whole))
         if self._isolation == Isolation.READ_UNCOMMITTED:
             yield from batches
             return
-        aborted = [
-            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in found.aborted_transactions or ()
-        ]
-        yield from without_aborted(batches, aborted)
+        yield from without_aborted(batches, found.aborted)
         if batches:
             # The last batch may be one that was left out.
-            partition = found.partition_index
+            partition = found.partition
             self.positions[partition] = max(self.positions[partition], batches[-1].next_offset)
 
     def _request(self, partitions: list[int], wait_ms: int) -> FetchRequest:

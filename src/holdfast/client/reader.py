@@ -8,14 +8,13 @@ from kafka.protocol.consumer import FetchRequest
 
 from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.cluster import Cluster
+from holdfast.client.connection import Allocate, allocate
+from holdfast.client.fetching import FetchedPartition, fetch
 from holdfast.client.offsets import EARLIEST, Isolation, list_offsets
 from holdfast.client.retry import refusal
 from holdfast.errors import ConnectionFailed, CorruptBatch, HoldfastError, OffsetOutOfRange, TransientRefusal
 from holdfast.records.batch import BatchView
 from holdfast.records.walk import walk_valid, whole_bytes
-
-FETCH_VERSIONS: Final = (4, 11)
-"""From 4 on: isolation levels and batches v2. From 12 on headers are flexible and 13 names topics by id."""
 
 FETCH_BYTES: Final = 8 << 20
 FETCH_WAIT_MS_MAX: Final = 500
@@ -57,6 +56,7 @@ def read_range(
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     node_id: int | None = None,
     fetch_bytes: int = FETCH_BYTES,
+    allocate: Allocate = allocate,
 ) -> Iterator[Chunk]:
     """Fetches from the leader, or from the replica on `node_id`, until every offset in the range is passed.
 
@@ -69,7 +69,13 @@ def read_range(
     while position < wanted.end:
         try:
             chunk = _fetch(
-                cluster, wanted, position, isolation=isolation, node_id=node_id, fetch_bytes=fetch_bytes
+                cluster,
+                wanted,
+                position,
+                isolation=isolation,
+                node_id=node_id,
+                fetch_bytes=fetch_bytes,
+                allocate=allocate,
             )
         except HoldfastError as failure:
             cluster.forget_leaders()
@@ -88,30 +94,25 @@ def _fetch(
     isolation: Isolation,
     node_id: int | None,
     fetch_bytes: int,
+    allocate: Allocate,
 ) -> Chunk:
     node = cluster.leader_of(wanted.topic, wanted.partition) if node_id is None else node_id
     request = fetch_request(wanted, position, isolation, fetch_bytes)
-    answer = cluster.broker(node).send(request, versions=FETCH_VERSIONS)
+    answer = fetch(cluster.broker(node), request, allocate=allocate)
     if answer.error_code:
         raise refusal(answer.error_code, f"fetching {wanted}")
-    if not (answer.responses and answer.responses[0].partitions):
+    found = answer.find(wanted.topic, wanted.partition)
+    if found is None:
         raise ConnectionFailed(f"node {node} left {wanted} out of its answer")
-    found = answer.responses[0].partitions[0]
     if found.error_code == OffsetOutOfRange.kafka_code:
         raise _out_of_range(cluster, wanted, position)
     if found.error_code:
         raise refusal(found.error_code, f"fetching {wanted} at offset {position}")
-    return Chunk(
-        batches=_batches(found, wanted, position),
-        aborted=tuple(
-            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in found.aborted_transactions or ()
-        ),
-    )
+    return Chunk(batches=_batches(found, wanted, position), aborted=found.aborted)
 
 
-def _batches(found: Any, wanted: OffsetRange, position: int) -> tuple[BatchView, ...]:
-    records = found.records or b""
+def _batches(found: FetchedPartition, wanted: OffsetRange, position: int) -> tuple[BatchView, ...]:
+    records = found.records
     whole = whole_bytes(records)
     if records and not whole:
         raise CorruptBatch(f"{wanted} at offset {position}: only the beginning of a batch was sent")

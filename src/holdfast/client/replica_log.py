@@ -12,6 +12,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from holdfast.client.aborted import AbortedTransaction
 from holdfast.client.cluster import Cluster
+from holdfast.client.fetching import FetchedPartition, fetch
 from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import EARLIEST, LATEST, LIST_OFFSETS_VERSIONS, Isolation
 from holdfast.client.reader import FETCH_BYTES, OffsetRange, fetch_request
@@ -60,21 +61,18 @@ def fetch_replica(
     """What a broker's replica has from an offset on; no batches where a reader of this isolation ends."""
     wanted = OffsetRange(topic=place.topic, partition=place.partition, start=offset, end=offset)
     request = fetch_request(wanted, offset, isolation, fetch_bytes, wait_ms=0)
-    answer = cluster.broker(node).send(request, versions=REPLICA_FETCH_VERSIONS)
+    answer = fetch(cluster.broker(node), request, versions=REPLICA_FETCH_VERSIONS)
     where = f"fetching {wanted} from node {node}"
     if answer.error_code:
         raise refusal(answer.error_code, where)
-    if not (answer.responses and answer.responses[0].partitions):
+    found = answer.find(place.topic, place.partition)
+    if found is None:
         raise ConnectionFailed(f"node {node} left {wanted} out of its answer")
-    found = answer.responses[0].partitions[0]
     if found.error_code:
         raise refusal(found.error_code, f"{where} at offset {offset}")
     return ReplicaChunk(
         batches=_batches(found, where, offset),
-        aborted=tuple(
-            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in found.aborted_transactions or ()
-        ),
+        aborted=found.aborted,
         high_watermark=found.high_watermark,
         last_stable_offset=found.last_stable_offset,
     )
@@ -142,8 +140,8 @@ def _find_offset(cluster: Cluster, node: int, place: TopicPartition, time: int) 
     return int(found.offset)
 
 
-def _batches(found: Any, where: str, position: int) -> tuple[BatchView, ...]:
-    records = found.records or b""
+def _batches(found: FetchedPartition, where: str, position: int) -> tuple[BatchView, ...]:
+    records = found.records
     whole = whole_bytes(records)
     if records and not whole:
         raise CorruptBatch(f"{where}: only the beginning of a batch was sent", position)

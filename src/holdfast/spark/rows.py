@@ -12,10 +12,11 @@ from pyspark.sql.types import StructType
 from holdfast.client.aborted import without_aborted
 from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import Isolation
-from holdfast.client.reader import Chunk, OffsetRange, read_range
-from holdfast.records.arrow import decode
+from holdfast.client.reader import FETCH_BYTES, Chunk, OffsetRange, read_range
+from holdfast.records.arrow import scan_chunks, to_batch
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.encode import hashes_of_keys
+from holdfast.records.kernel.scanning import Selection
 from holdfast.spark.schema import KEY_HASH
 
 Item = TypeVar("Item")
@@ -24,7 +25,9 @@ ROWS_MIN: Final = 32_768
 """Smaller Arrow batches cost more in transfer to the JVM than they save in memory."""
 
 ROWS_MAX: Final = 4 * ROWS_MIN
-STORED_BYTES_MAX: Final = 8 << 20
+STORED_BYTES_MIN: Final = FETCH_BYTES // 2
+"""As much is an Arrow batch of its own, whatever its rows. An answer ends with a whole batch, mostly a little below the
+bytes that were asked for: if it had to wait for the next one, both would be copied."""
 
 TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 """Spark counts microseconds in 64 bits."""
@@ -52,16 +55,33 @@ def read_rows(
     """Every record of the range, control records and, under READ_COMMITTED, aborted ones left out."""
     target = to_arrow_schema(schema, timezone="UTC")
     decoded = decoded_columns(target)
-    for stored in gather(ahead(read_range(cluster, wanted, isolation=isolation, node_id=node_id))):
+    for stored in read_stored(cluster, wanted, isolation=isolation, node_id=node_id):
         # The reader has checked every CRC: once is enough.
-        table = decode(stored, start=wanted.start, end=wanted.end, columns=decoded, check_crcs=False)
-        for batch in table.combine_chunks().to_batches(max_chunksize=ROWS_MAX):
-            yield to_spark(batch, target, wanted)
+        for found in scan_chunks(stored, Selection(start=wanted.start, end=wanted.end, check_crcs=False)):
+            batch = to_batch(found, decoded)
+            for first in range(0, batch.num_rows, ROWS_MAX):
+                yield to_spark(batch.slice(first, ROWS_MAX), target, wanted)
 
 
 def decoded_columns(target: pa.Schema) -> list[str]:
     """The decoder's columns that these are made of: one, at least."""
     return list(dict.fromkeys(DECODED[name] for name in target.names if name in DECODED)) or ["offset"]
+
+
+def read_stored(
+    cluster: Cluster, wanted: OffsetRange, *, isolation: Isolation, node_id: int | None = None
+) -> Iterator[bytes | memoryview]:
+    """The visible batches of the range as they are stored, checked, in pieces that fill an Arrow batch each."""
+    chunks = read_range(cluster, wanted, isolation=isolation, node_id=node_id, allocate=pooled)
+    return gather(ahead(chunks))
+
+
+def pooled(size: int) -> memoryview:
+    """Memory that the process has already: to zero fresh pages takes as long as what is read into them.
+
+    Arrow's pool keeps what it is given back, and does not zero it.
+    """
+    return memoryview(pa.allocate_buffer(size)).cast("B")
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -74,7 +94,10 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def gather(chunks: Iterable[Chunk]) -> Iterator[bytes | memoryview]:
-    """Visible batches put together until they hold enough rows, or bytes, for one Arrow batch."""
+    """Visible batches put together until they hold enough rows, or bytes, for one Arrow batch.
+
+    An answer is not divided, unless it has very many rows: what is left of it would be copied beside the next one.
+    """
     pieces: list[_Piece] = []
     rows = stored_bytes = 0
     for chunk in chunks:
@@ -85,9 +108,13 @@ def gather(chunks: Iterable[Chunk]) -> Iterator[bytes | memoryview]:
             pieces.append(_Piece(batch.buffer, start, end))
             rows += batch.record_count
             stored_bytes += batch.size_bytes
-            if rows >= ROWS_MIN or stored_bytes >= STORED_BYTES_MAX:
+            # Of compressed batches fewer: what they inflate to is bounded for all that are read together.
+            if rows >= (ROWS_MIN if batch.codec else ROWS_MAX // 2) or stored_bytes >= FETCH_BYTES:
                 yield _joined(pieces)
                 pieces, rows, stored_bytes = [], 0, 0
+        if rows >= ROWS_MIN or stored_bytes >= STORED_BYTES_MIN:
+            yield _joined(pieces)
+            pieces, rows, stored_bytes = [], 0, 0
     if pieces:
         yield _joined(pieces)
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.offsets import Isolation
-from holdfast.client.reader import OffsetRange, read_range
+from holdfast.client.reader import OffsetRange
 from holdfast.pipelines.config import DAY_MS, EndState, Pipeline
 from holdfast.pipelines.frames import ORIGIN_HEADER, STATE_HEADER
 from holdfast.pipelines.identity import Identity, Location, Part
@@ -34,7 +34,7 @@ from holdfast.records.buffers import ReadableBytes
 from holdfast.records.grouping import start_windows
 from holdfast.records.kernel.said import Bounds, Places
 from holdfast.records.kernel.scanning import Scan, Selection
-from holdfast.spark.rows import ahead, gather
+from holdfast.spark.rows import read_stored
 from holdfast.spark.stored_plan import StoredRange
 from holdfast.spark.stored_rows import read_chunks
 
@@ -161,8 +161,7 @@ def use_chunks(piece: Piece, use: Callable[[ReadableBytes, Selection], Made]) ->
     # The reader has checked every CRC: once is enough.
     selection = Selection(start=wanted.start, end=wanted.end, check_crcs=False)
     with Cluster(piece.bootstrap) as cluster:
-        chunks = read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED)
-        for stored in gather(ahead(chunks)):
+        for stored in read_stored(cluster, wanted, isolation=Isolation.READ_COMMITTED):
             yield use(stored, selection)
 
 
