@@ -1,8 +1,10 @@
 """Rows of stores, replicas and their groups in the SQLite control plane, inside of the transaction of a frame."""
 
-import json
 import sqlite3
 from collections.abc import Iterable
+from typing import Final
+
+import msgspec
 
 from holdfast.control.coordination import COORDINATED, Coordination
 from holdfast.control.replica_rules import KeptGroup, KeptReplica, KeptStore, founding
@@ -28,6 +30,8 @@ IS_MEMBER = f"coalesce(phase, 0) <> {PHASES.index(StorePhase.FENCED)}"
 
 PlaceOf = tuple[int, int]
 """A topic's number and a partition."""
+
+_COVERAGE: Final = msgspec.json.Decoder(tuple[tuple[int, int], ...])
 
 
 class ReplicaRows:
@@ -113,8 +117,13 @@ class ReplicaRows:
         ).fetchone()
         return read_group(row)
 
-    def recompute(self, place: PlaceOf, at_ms: int, *, regroup: bool = False) -> None:
-        """The group's values, after what a member has reported or after the members have changed."""
+    def recompute(
+        self, place: PlaceOf, at_ms: int, group: KeptGroup | None = None, *, regroup: bool = False
+    ) -> None:
+        """The group's values, after what a member has reported or after the members have changed.
+
+        `group`: as it was before, if it has been read already.
+        """
         rows = self._writer.execute(
             f"SELECT store, phase, {REPLICA_COLUMNS} FROM replicas LEFT JOIN stores USING (store)"  # noqa: S608
             f" WHERE topic = ? AND partition = ? AND {IS_MEMBER}",
@@ -123,7 +132,7 @@ class ReplicaRows:
         members = {row[0]: read_replica(row[2:]) for row in rows}
         phases = {row[0]: None if row[1] is None else PHASES[row[1]] for row in rows}
         counted = [store for store, phase in phases.items() if self._coordination.counts(phase)]
-        group = self.get_group(place)
+        group = group or self.get_group(place)
         recompute = group.regrouped if regroup else group.recomputed
         group = recompute(members, at_ms, counted)
         self._writer.execute(
@@ -168,9 +177,9 @@ def read_group(row: tuple[int, int, int, int, str, int, int]) -> KeptGroup:
 
 def read_coverage(column: str) -> Coverage:
     """A coverage as its column has it."""
-    return Coverage(entries=tuple((end, since_ms) for end, since_ms in json.loads(column)))
+    return Coverage(entries=_COVERAGE.decode(column))
 
 
 def write_coverage(coverage: Coverage) -> str:
     """The column."""
-    return json.dumps(coverage.entries, separators=(",", ":"))
+    return msgspec.json.encode(coverage.entries).decode()

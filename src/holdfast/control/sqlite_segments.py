@@ -31,17 +31,18 @@ class SegmentTable:
         store = self._rows.get_store(change.store)
         if bounds is None or replica is None:
             raise CommitRefused(f"store {change.store} does not hold {change.topic_id}/{change.partition}")
+        group = self._rows.get_group(place)
         replica = publish(
             change,
             store=store,
             replica=replica,
-            group=self._rows.get_group(place),
+            group=group,
             bounds=bounds,
             present=self._find_present(place, change.store),
         )
         self._replace(place, change)
         self._rows.put(place, change.store, replica)
-        self._rows.recompute(place, change.at_ms)
+        self._rows.recompute(place, change.at_ms, group)
         self._writer.execute("UPDATE grace SET elapsed_ms = max(elapsed_ms, ?)", (change.at_ms,))
 
     def carry(self, change: ExtentsCarried) -> None:
