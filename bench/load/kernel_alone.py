@@ -53,7 +53,7 @@ def _copy(item: WorkItem, dead: Bits, directory: Path) -> int:
     row = kept = 0
     with (directory / f"{item.partition}-{item.first}.log").open("wb", buffering=0) as file:
         for chunk in cut(item.pieces):
-            batches = reader.read(chunk)
+            batches = reader.find(chunk)
             count = sum(part.end - part.first for part in chunk.slices)
             copied = copy_selected(batches, ~dead.rows(row, count), plain=True, out=room)
             file.write(copied.buffer)

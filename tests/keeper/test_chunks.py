@@ -2,15 +2,17 @@
 
 import mmap
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from holdfast.errors import StoreFailed
+from holdfast.errors import CorruptBatch, StoreFailed
 from holdfast.keeper import chunks
 from holdfast.keeper.chunks import Chunk, ChunkReader, cut
+from holdfast.records.kernel.load import Batches, locate
 from holdfast.records.walk import walk_valid
 from holdfast.store.segment_index import INDEX_BYTES
 from tests.keeper.replica import Replica
@@ -102,7 +104,7 @@ def test_a_chunk_in_one_piece_is_not_copied(replica: Replica, monkeypatch: pytes
     (segment,) = replica.segments
     made = cut(replica.segment_pieces([segment], clean_to=0))
     with monkeypatch.context() as patched:
-        patched.setattr(chunks, "_map", lambda part: None)
+        patched.setattr(chunks, "_map", lambda parts: None)
         copied = [read(chunk) for chunk in made]
     monkeypatch.setattr(chunks, "_read_into", lambda target, part: pytest.fail("it is copied"))
     mapped = [ChunkReader().read(chunk) for chunk in made]
@@ -111,13 +113,84 @@ def test_a_chunk_in_one_piece_is_not_copied(replica: Replica, monkeypatch: pytes
     assert all(view.readonly for view in mapped)
 
 
+def batches_in(found: Batches) -> bytes:
+    source, table = locate(found)
+    places = zip(table["position"], table["size_bytes"], strict=True)
+    return b"".join(source[start : start + size].tobytes() for start, size in places)
+
+
+def apart(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> list[Chunk]:
+    """Chunks of several slices with something between them."""
+    monkeypatch.setattr(chunks, "APART_BYTES_MIN", 1)
+    made = cut([extent.piece for extent in replica.extents if not extent.is_aborted])
+    return [
+        chunk
+        for chunk in made
+        if any(one.position + one.length_bytes < other.position for one, other in pairwise(chunk.slices))
+    ]
+
+
+def test_slices_that_lie_apart_are_not_copied(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their batches are found between what is others', whatever that is; halves know where to cut."""
+    made = apart(replica, monkeypatch)
+    assert len(made) > 10
+    copied = [read(chunk) for chunk in made]
+    halves = [chunk.halved(memoryview(whole)) for chunk, whole in zip(made, copied, strict=True)]
+    path = Path(made[0].slices[0].path)
+    whole = bytearray(path.read_bytes())
+    for chunk in made:
+        for one, other in pairwise(chunk.slices):
+            start = one.position + one.length_bytes
+            whole[start : other.position] = bytes(other.position - start)
+    path.write_bytes(whole)
+    monkeypatch.setattr(chunks, "_read_into", lambda target, part: pytest.fail("it is copied"))
+    found = [ChunkReader().find(chunk) for chunk in made]
+    assert [batches_in(each) for each in found] == copied
+    assert [chunk.halved(each) for chunk, each in zip(made, found, strict=True)] == halves
+
+
+def test_small_slices_and_those_of_several_files_are_copied(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find them one by one would take longer, and a map has one file."""
+    (chunk, *_) = apart(replica, monkeypatch)
+    elsewhere = Path(chunk.slices[0].path).with_name("2.journal")
+    elsewhere.write_bytes(Path(chunk.slices[0].path).read_bytes())
+    scattered = replace(chunk, slices=(*chunk.slices[:-1], replace(chunk.slices[-1], path=str(elsewhere))))
+    assert isinstance(ChunkReader().find(scattered), memoryview)
+    monkeypatch.setattr(chunks, "APART_BYTES_MIN", chunk.size_bytes)
+    assert isinstance(ChunkReader().find(chunk), memoryview)
+
+
+def test_what_is_wrong_with_slices_that_lie_apart_is_found(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other offsets than they should hold, no batch, or an end too soon."""
+    chunk = apart(replica, monkeypatch)[-1]
+    for number, part in enumerate(chunk.slices):
+        others = replace(part, first=part.first + 1)
+        slices = (*chunk.slices[:number], others, *chunk.slices[number + 1 :])
+        with pytest.raises(CorruptBatch, match="holds other offsets"):
+            ChunkReader().find(replace(chunk, slices=slices))
+    first, last = chunk.slices[0], chunk.slices[-1]
+    with Path(first.path).open("r+b") as file:
+        file.seek(last.position + 16)
+        file.write(b"\x07")
+    with pytest.raises(CorruptBatch, match="v2") as found:
+        ChunkReader().find(chunk)
+    assert found.value.position == last.position - first.position
+    os.truncate(first.path, last.position + 1)
+    with pytest.raises(StoreFailed, match="ends before byte"):
+        ChunkReader().find(chunk)
+
+
 def test_what_cannot_be_mapped_is_read(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that cannot ask for all pages at once, where to look at a bad one would kill the process."""
     replica.settle(len(replica.extents))
     made = cut(replica.segment_pieces(replica.segments, clean_to=0))
     expected = [read(chunk) for chunk in made]
     monkeypatch.setattr(chunks, "MADV_POPULATE_READ", 9999)
-    assert chunks._map(made[0].slices[0]) is None
+    assert chunks._map(made[0].slices) is None
     assert [read(chunk) for chunk in made] == expected
 
 

@@ -47,6 +47,7 @@ def small_and_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda file: None)
     monkeypatch.setattr(os, "fdatasync", lambda file: None)
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
+    monkeypatch.setattr(chunks, "APART_BYTES_MIN", 150)
     monkeypatch.setattr(copying, "CHUNK_BYTES", 600)
     monkeypatch.setattr(shared_search, "ROWS_MAX", 12)
     for module in (dead, copying, output, shared_search):

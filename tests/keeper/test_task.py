@@ -38,6 +38,7 @@ def nothing_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of few batches, and segments with many entries in their indexes."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 600)
+    monkeypatch.setattr(chunks, "APART_BYTES_MIN", 150)
     monkeypatch.setattr(copying, "CHUNK_BYTES", 600)
     for module in (dead, copying, output):
         monkeypatch.setattr(module, "INFLATED_BYTES", 1500)

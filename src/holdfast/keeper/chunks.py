@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from holdfast.errors import CorruptBatch, CorruptIndex, StoreFailed
 from holdfast.keeper.work import Piece
 from holdfast.records.codecs import INFLATED_BYTES_MAX
-from holdfast.records.kernel.load import as_octets, index
+from holdfast.records.kernel.load import Batches, Scattered, locate
 from holdfast.store.segment_index import SegmentIndex, rebuild_index
 
 CHUNK_BYTES = 8 * 1024 * 1024
+APART_BYTES_MIN = 64 * 1024
+"""To map slices and to find their batches takes longer than to copy them where they are smaller on average."""
 MADV_POPULATE_READ = 22
 """Of Linux 5.14 and later; Python has no name for it."""
 INFLATED_BYTES = INFLATED_BYTES_MAX
@@ -48,12 +50,13 @@ class Chunk:
         """All slices together."""
         return sum(part.length_bytes for part in self.slices)
 
-    def halved(self, batches: memoryview) -> "tuple[Chunk, Chunk]":
+    def halved(self, batches: Batches) -> "tuple[Chunk, Chunk]":
         """Two chunks of at least one batch each, for one that takes too much memory; there must be two batches."""
-        table = index(as_octets(batches))
+        _, table = locate(batches)
         assert len(table) > 1, self
-        middle = min(max(int(np.searchsorted(table["position"], self.size_bytes // 2)), 1), len(table) - 1)
-        cut_at, offset = int(table["position"][middle]), int(table["base_offset"][middle])
+        starts = _starts(table)
+        middle = min(max(int(np.searchsorted(starts, self.size_bytes // 2)), 1), len(table) - 1)
+        cut_at, offset = int(starts[middle]), int(table["base_offset"][middle])
         before: list[Slice] = []
         after: list[Slice] = []
         start = 0
@@ -141,10 +144,18 @@ class ChunkReader:
     def __init__(self) -> None:
         self._room: NDArray[np.uint8] = np.empty(0, np.uint8)
 
+    def find(self, chunk: Chunk) -> Batches:
+        """The chunk's batches; StoreFailed if they are not there, CorruptBatch if they are others.
+
+        Large slices of one file stay where they are, even if others' batches lie between them. The position of a fault
+        counts from the first of them in the file then, and not in the chunk.
+        """
+        return _find_apart(chunk) or self.read(chunk)
+
     def read(self, chunk: Chunk) -> memoryview:
-        """The chunk's batches; StoreFailed if they are not there, CorruptBatch if they are others."""
-        view = (_map(chunk.slices[0]) if len(chunk.slices) == 1 else None) or self._gather(chunk)
-        _check_offsets(view, chunk)
+        """The same in one piece."""
+        view = (_map(chunk.slices) if len(chunk.slices) == 1 else None) or self._gather(chunk)
+        _check_offsets(locate(view)[1], chunk)
         return view
 
     def _gather(self, chunk: Chunk) -> memoryview:
@@ -159,35 +170,68 @@ class ChunkReader:
         return view
 
 
-def _map(part: Slice) -> memoryview | None:
-    """The bytes where the system has them: a copy takes as long as all that is done with them. None: read them.
+def _find_apart(chunk: Chunk) -> Scattered | None:
+    """The batches of slices that lie apart in one file, if that is worth it."""
+    parts = chunk.slices
+    if (
+        len(parts) == 1
+        or len({part.path for part in parts}) > 1
+        or chunk.size_bytes < APART_BYTES_MIN * len(parts)
+    ):
+        return None
+    view = _map(parts)
+    if view is None:
+        return None
+    first = min(part.position for part in parts)
+    found = Scattered.find(
+        view, ((part.position - first, part.position - first + part.length_bytes) for part in parts)
+    )
+    _check_offsets(found.table, chunk)
+    return found
 
-    To look at a page that cannot be read would kill the process; to ask for all of them first is only refused. Files
-    never change once somebody may read them, and those that are deleted stay as long as they are mapped.
+
+def _map(parts: Sequence[Slice]) -> memoryview | None:
+    """A file from its first slice to its last where the system has it: a copy takes as long as all that is done to it.
+
+    None: read them. To look at a page that cannot be read would kill the process; to ask for all pages of the slices
+    first is only refused. Files never change once somebody may read them, and those that are deleted stay as long as
+    they are mapped.
     """
-    start = part.position - part.position % mmap.ALLOCATIONGRANULARITY
+    first = min(part.position for part in parts)
+    start = _page_start(first)
     try:
-        file = os.open(part.path, os.O_RDONLY)
+        file = os.open(parts[0].path, os.O_RDONLY)
         try:
-            size_bytes = part.position + part.length_bytes - start
+            size_bytes = max(part.position + part.length_bytes for part in parts) - start
             mapped = mmap.mmap(file, size_bytes, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
         finally:
             os.close(file)
-        mapped.madvise(MADV_POPULATE_READ)
+        for part in parts:
+            page = _page_start(part.position)
+            mapped.madvise(MADV_POPULATE_READ, page - start, part.position + part.length_bytes - page)
     except (OSError, ValueError):
         # Shorter than it should be, or on a disk that fails, or on a system that cannot: reading says which.
         return None
-    return memoryview(mapped)[part.position - start :]
+    return memoryview(mapped)[first - start :]
 
 
-def _check_offsets(batches: memoryview, chunk: Chunk) -> None:
+def _page_start(position: int) -> int:
+    return position - position % mmap.ALLOCATIONGRANULARITY
+
+
+def _starts(table: NDArray[np.void]) -> NDArray[np.int64]:
+    """Where batches would begin if nothing lay between them."""
+    starts: NDArray[np.int64] = np.cumsum(table["size_bytes"]) - table["size_bytes"]
+    return starts
+
+
+def _check_offsets(table: NDArray[np.void], chunk: Chunk) -> None:
     """No CRC covers a batch's base offset: what the control plane says of the chunk must hold."""
-    table = index(as_octets(batches))
     firsts = table["base_offset"]
     ends = firsts + table["last_offset_delta"] + 1
     if chunk.is_dense:
         starts = np.cumsum([0, *(part.length_bytes for part in chunk.slices[:-1])])
-        rows = np.searchsorted(table["position"], starts)
+        rows = np.searchsorted(_starts(table), starts)
         due = np.concatenate(([0], ends[:-1]))
         due[rows] = [part.first for part in chunk.slices]
         due_ends = [part.end for part in chunk.slices]

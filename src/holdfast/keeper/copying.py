@@ -18,6 +18,7 @@ from holdfast.keeper.work import Rewrite, WorkItem
 from holdfast.records.crc import crc32c
 from holdfast.records.kernel import copy_selected
 from holdfast.records.kernel.layout import Mask
+from holdfast.records.kernel.load import Scattered
 from holdfast.records.kernel.memory import Octets
 
 
@@ -72,7 +73,7 @@ class Copier:
         chunks = cut(self.item.pieces[section.first : section.end])[::-1]
         while chunks:
             chunk = chunks.pop()
-            batches = self.reader.read(chunk)
+            batches = self.reader.find(chunk)
             keep = reaching(batches, self.item.first)
             if dead is not None:
                 keep = _alive(dead, row, len(keep), piece.path)
@@ -90,7 +91,9 @@ class Copier:
                 chunks += reversed(chunk.halved(batches))
                 continue
             row += len(keep)
-            crc = crc32c(batches, crc) if piece.crc is not None else 0
+            if piece.crc is not None:
+                assert not isinstance(batches, Scattered), "a segment lies in one piece"
+                crc = crc32c(batches, crc)
             self.counts["batches_rebuilt"] += copied.batches_rebuilt
             run.append(copied.buffer)
             self.on_progress(chunk.size_bytes)

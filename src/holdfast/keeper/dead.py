@@ -17,7 +17,7 @@ from holdfast.keeper.sections import Section
 from holdfast.keeper.work import WorkItem
 from holdfast.records.kernel.keys import KeyIndex
 from holdfast.records.kernel.layout import Mask
-from holdfast.records.kernel.load import as_octets, index
+from holdfast.records.kernel.load import Batches, locate
 from holdfast.records.kernel.tombstones import find_tombstones
 
 PARTS_MAX = 4096
@@ -80,7 +80,7 @@ class DeadSearch:
             while number > 0:
                 number -= 1
                 chunk = self._chunks[number]
-                batches = self.reader.read(chunk)
+                batches = self.reader.find(chunk)
                 try:
                     self._shadow(keys, number, batches)
                 except InflatesTooFar:
@@ -95,7 +95,7 @@ class DeadSearch:
             self.on_progress(-done_bytes)
             raise
 
-    def _shadow(self, keys: KeyIndex, number: int, batches: memoryview) -> None:
+    def _shadow(self, keys: KeyIndex, number: int, batches: Batches) -> None:
         found = self._dead[number]
         dead = found.rows(0, found.count) if found is not None else self._begin(number, batches)
         keys.shadow(
@@ -106,7 +106,7 @@ class DeadSearch:
         )
         self._dead[number] = Bits.pack(dead)
 
-    def _begin(self, number: int, batches: memoryview) -> Mask:
+    def _begin(self, number: int, batches: Batches) -> Mask:
         """What is known of a chunk before its keys are looked at; remembered, so that it is counted once."""
         if self.part == 0:
             dead, tombstones = self._find_expired(batches)
@@ -120,7 +120,7 @@ class DeadSearch:
         self.counts["records_read"] += len(dead)
         self.counts["tombstones_dropped"] += tombstones
 
-    def _find_expired(self, batches: memoryview) -> tuple[Mask, int]:
+    def _find_expired(self, batches: Batches) -> tuple[Mask, int]:
         """Batches below the log start, and tombstones that the group allows to go, and how many these are.
 
         They shadow all the same.
@@ -128,7 +128,7 @@ class DeadSearch:
         dead = ~reaching(batches, self.item.log_start)
         tombstones = 0
         # What is dirty lies above: nobody has been clean past it. To look costs an eighth of the rewrite.
-        if index(as_octets(batches))["base_offset"][0] < self.item.tombstones_end:
+        if locate(batches)[1]["base_offset"][0] < self.item.tombstones_end:
             found = find_tombstones(batches, inflated_total_bytes_max=INFLATED_BYTES)
             expired = found.rows_below(self.item.tombstones_end)
             dead[expired] = True
@@ -144,12 +144,12 @@ class DeadSearch:
         return [Bits.join(parts[start]) for start in starts]
 
 
-def reaching(batches: memoryview, first: int) -> Mask:
+def reaching(batches: Batches, first: int) -> Mask:
     """The records of batches that reach up to `first` or beyond; a peer's segment may begin before it."""
-    table = index(as_octets(batches))
+    _, table = locate(batches)
     reaches: Mask = table["base_offset"] + table["last_offset_delta"] >= first
     return np.repeat(reaches, table["record_count"])
 
 
-def _count_records(batches: memoryview) -> int:
-    return int(index(as_octets(batches))["record_count"].sum(dtype=np.int64))
+def _count_records(batches: Batches) -> int:
+    return int(locate(batches)[1]["record_count"].sum(dtype=np.int64))

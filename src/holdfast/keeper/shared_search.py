@@ -18,7 +18,7 @@ from holdfast.keeper.dead import DeadSearch
 from holdfast.records.kernel.keys import KeyIndex
 from holdfast.records.kernel.lanes import CollectedKeys, KeyRoom, LanedKeyIndex
 from holdfast.records.kernel.layout import Mask
-from holdfast.records.kernel.load import as_octets, index
+from holdfast.records.kernel.load import locate
 
 ROWS_MAX = 1 << 20
 """Keys that are collected from a chunk at once, at 32 bytes each; a chunk that has more is halved."""
@@ -98,14 +98,14 @@ class SharedSearch(DeadSearch):
 
     def _collect(self, keys: LanedKeyIndex, number: int, place: _Place) -> _Collected | None:
         """The keys of a chunk; None if it takes too much memory at once."""
-        batches = place.reader.read(self._chunks[number])
+        batches = place.reader.find(self._chunks[number])
         tombstones = None
         try:
             if (found := self._dead[number]) is not None:
                 dead = found.rows(0, found.count)
             else:
                 dead, tombstones = self._find_expired(batches)
-            if len(dead) > ROWS_MAX and len(index(as_octets(batches))) > 1:
+            if len(dead) > ROWS_MAX and len(locate(batches)[1]) > 1:
                 return None
             collected = keys.collect(batches, dead, place.room, inflated_total_bytes_max=INFLATED_BYTES)
         except InflatesTooFar:
@@ -118,7 +118,7 @@ class SharedSearch(DeadSearch):
             if each is None:
                 number = end - 1 - at
                 chunk = self._chunks[number]
-                self._chunks[number : number + 1] = chunk.halved(self.reader.read(chunk))
+                self._chunks[number : number + 1] = chunk.halved(self.reader.find(chunk))
                 self._dead[number : number + 1] = [None, None]
         return sum(each is None for each in wave)
 

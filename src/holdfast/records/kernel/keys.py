@@ -5,7 +5,6 @@ from typing import Final
 import numpy as np
 
 from holdfast.errors import KeyIndexFull, KeyTooLarge
-from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.dedupe import (
     ARENA_BYTES_MAX,
@@ -18,7 +17,7 @@ from holdfast.records.kernel.dedupe import (
 )
 from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.layout import Mask
-from holdfast.records.kernel.load import raise_fault
+from holdfast.records.kernel.load import Batches, raise_fault
 from holdfast.records.kernel.opened import open_buffer
 
 
@@ -58,7 +57,7 @@ class KeyIndex:
 
     def shadow(
         self,
-        buffer: ReadableBytes,
+        buffer: Batches,
         dead: Mask,
         *,
         insert: bool = True,

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.dedupe import KeyTable, Rows, Share, collect_keys, shadow_keys
 from holdfast.records.kernel.hashing import make_secret
 from holdfast.records.kernel.keys import raise_full
 from holdfast.records.kernel.layout import Mask
-from holdfast.records.kernel.load import raise_fault
+from holdfast.records.kernel.load import Batches, raise_fault
 from holdfast.records.kernel.memory import Octets
 from holdfast.records.kernel.opened import open_buffer
 
@@ -52,7 +51,7 @@ class LanedKeyIndex:
 
     def collect(
         self,
-        buffer: ReadableBytes,
+        buffer: Batches,
         dead: Mask,
         room: KeyRoom,
         *,

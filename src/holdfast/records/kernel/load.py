@@ -1,7 +1,8 @@
 """From a caller's buffer to what the kernels work on, and from their faults to CorruptBatch."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,41 @@ def index(source: Octets) -> NDArray[Any]:
     fault, position = index_batches(source, batches)
     raise_fault(fault, [position], 0)
     return batches
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """Whole batches that lie apart in a buffer, in the order of their table; what lies between them is others'."""
+
+    source: Octets
+    table: NDArray[Any]
+
+    @classmethod
+    def find(cls, buffer: ReadableBytes, spans: Iterable[tuple[int, int]]) -> "Scattered":
+        """Those of the spans [start, end) of a buffer, each of which is nothing but whole batches."""
+        source = as_octets(buffer)
+        tables = []
+        for start, end in spans:
+            try:
+                table = index(source[start:end])
+            except CorruptBatch as fault:
+                raise CorruptBatch(fault.why, start + fault.position) from None
+            for place in ("position", "payload_start", "payload_end"):
+                table[place] += start
+            tables.append(table)
+        return cls(source, np.concatenate(tables))
+
+
+Batches: TypeAlias = ReadableBytes | Scattered
+"""Whole batches: all that is in a buffer, or some of it."""
+
+
+def locate(batches: Batches) -> tuple[Octets, NDArray[Any]]:
+    """(array, table): where they are; the table is the caller's to write to."""
+    if isinstance(batches, Scattered):
+        return batches.source, batches.table.copy()
+    source = as_octets(batches)
+    return source, index(source)
 
 
 def inflate(

@@ -6,10 +6,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from holdfast.records.batch import CONTROL_BIT
-from holdfast.records.buffers import ReadableBytes
 from holdfast.records.kernel.fields import count_records
 from holdfast.records.kernel.layout import Wanted
-from holdfast.records.kernel.load import UNBOUNDED, InflationBudget, as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.load import UNBOUNDED, Batches, InflationBudget, inflate, locate, raise_fault
 from holdfast.records.kernel.memory import Octets
 
 
@@ -26,11 +25,10 @@ class Opened:
 
 
 def open_buffer(
-    buffer: ReadableBytes, *, check_crcs: bool, inflated_bytes_max: int, inflated_total_bytes_max: int
+    buffer: Batches, *, check_crcs: bool, inflated_bytes_max: int, inflated_total_bytes_max: int
 ) -> Opened:
     """The data batches of a buffer; raises CorruptBatch."""
-    source = as_octets(buffer)
-    batches = index(source)
+    source, batches = locate(buffer)
     is_data = batches["attributes"] & CONTROL_BIT == 0
     wanted = Wanted(batches=is_data, start=0, end=UNBOUNDED, check_crcs=check_crcs)
     budget = InflationBudget(batch_bytes_max=inflated_bytes_max, total_bytes_max=inflated_total_bytes_max)

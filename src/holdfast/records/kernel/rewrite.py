@@ -17,10 +17,9 @@ from holdfast.records.batch import (
     Codec,
     seal,
 )
-from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX, compress
 from holdfast.records.kernel.layout import Keep, Mask, Wanted
-from holdfast.records.kernel.load import UNBOUNDED, InflationBudget, as_octets, index, inflate, raise_fault
+from holdfast.records.kernel.load import UNBOUNDED, Batches, InflationBudget, inflate, locate, raise_fault
 from holdfast.records.kernel.memory import Octets
 from holdfast.records.kernel.select import count_kept, select_records
 
@@ -42,7 +41,7 @@ class Rewritten:
 
 
 def copy_selected(
-    buffer: ReadableBytes,
+    buffer: Batches,
     keep: Mask,
     *,
     keep_empty: bool | Mask = False,
@@ -64,8 +63,7 @@ def copy_selected(
     inflate to more than `inflated_total_bytes_max`.
     `out` is reused if it is large enough; the result then lives in it until the next call.
     """
-    source = as_octets(buffer)
-    batches = index(source)
+    source, batches = locate(buffer)
     is_data = batches["attributes"] & CONTROL_BIT == 0
     record_count = int(batches["record_count"][is_data].sum(dtype=np.int64))
     if len(keep) != record_count:

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.records.batch import CODEC_MASK
-from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_BYTES_MAX, INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.kernel.fields import read_record
 from holdfast.records.kernel.index import crc_fault
 from holdfast.records.kernel.jit import compiled
 from holdfast.records.kernel.layout import Fault, Mask, Wanted
-from holdfast.records.kernel.load import raise_fault
+from holdfast.records.kernel.load import Batches, raise_fault
 from holdfast.records.kernel.memory import PREFETCH_BYTES, Octets, prefetch
 from holdfast.records.kernel.opened import open_buffer
 
@@ -38,7 +37,7 @@ class Tombstones:
 
 
 def find_tombstones(
-    buffer: ReadableBytes,
+    buffer: Batches,
     *,
     check_crcs: bool = True,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
