@@ -6,6 +6,7 @@ everybody's marks for them, and copies what is left. What travels are names of f
 names of their own, so that a task may run twice, also at the same time.
 """
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -78,26 +79,26 @@ KINDS: Final[dict[str, Any]] = {
 }
 
 
-def encode(what: Job | Answer) -> str:
-    """As it travels."""
-    return msgspec.json.encode([type(what).__name__, what]).decode()
+def encode(what: Job | Answer) -> bytes:
+    """As it travels: lists of pieces, of which each repeats most of the one before, are a tenth as long compressed."""
+    return zlib.compress(msgspec.json.encode([type(what).__name__, what]), zlib.Z_BEST_SPEED)
 
 
-def decode_job(text: str) -> Job:
+def decode_job(data: bytes) -> Job:
     """What `encode` wrote of a job."""
-    found = _decode(text)
+    found = _decode(data)
     assert isinstance(found, Job), found
     return found
 
 
-def decode_answer(text: str) -> Answer:
+def decode_answer(data: bytes) -> Answer:
     """What `encode` wrote of an answer."""
-    found = _decode(text)
+    found = _decode(data)
     assert isinstance(found, Answer), found
     return found
 
 
-def _decode(text: str) -> Job | Answer:
-    kind, body = msgspec.json.decode(text, type=tuple[str, msgspec.Raw])
+def _decode(data: bytes) -> Job | Answer:
+    kind, body = msgspec.json.decode(zlib.decompress(data), type=tuple[str, msgspec.Raw])
     decoded: Job | Answer = msgspec.json.decode(body, type=KINDS[kind])
     return decoded

@@ -1,4 +1,4 @@
-"""Rewrites as Spark tasks: a job names files, the task runs the kernel on them, rows of JSON come back.
+"""Rewrites as Spark tasks: a job names files, the task runs the kernel on them, rows that say so come back.
 
 No record passes through the driver or the JVM.
 """
@@ -23,8 +23,8 @@ from holdfast.spark.tasks import run_tasks, side_by_side
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = "number long, answer string, failure string"
-Told = tuple[int, str | None, str | None]
+SCHEMA = "number long, answer binary, failure string"
+Told = tuple[int, bytes | None, str | None]
 """The number of a job, and its answer or why there is none."""
 
 
@@ -91,7 +91,7 @@ def _seen(item: WorkItem, result: Result) -> Result:
     return result
 
 
-def _run_one(number: int, encoded: str, seed: int) -> Told:
+def _run_one(number: int, encoded: bytes, seed: int) -> Told:
     try:
         # In the worker: the driver has no use for numba.
         from holdfast.keeper.job_task import run_job  # noqa: PLC0415
@@ -106,6 +106,10 @@ def _run_one(number: int, encoded: str, seed: int) -> Told:
 
 
 def _to_batch(told: Told) -> pa.RecordBatch:
-    number, *texts = told
-    columns = [pa.array([number], pa.int64()), *(pa.array([text], pa.string()) for text in texts)]
+    number, answer, failure = told
+    columns = [
+        pa.array([number], pa.int64()),
+        pa.array([answer], pa.binary()),
+        pa.array([failure], pa.string()),
+    ]
     return pa.record_batch(columns, names=["number", "answer", "failure"])
