@@ -169,7 +169,7 @@ def _binary(data: Octets, starts: NDArray[np.int64], lengths: NDArray[np.int32])
     offsets = allocate(4 * (rows + 1)).view(np.int32)
     validity = np.zeros((rows + 7) // 8, np.uint8)
     total, nulls = lay_out(lengths, offsets, validity)
-    assert total <= ARRAY_BYTES_MAX, "a chunk is a part of CHUNK_BYTES or one batch"
+    assert total <= ARRAY_BYTES_MAX, "a chunk is one batch, or some of a bounded size"
     output = allocate(total)
     gather(data, starts, offsets, output)
     buffers = [pa.py_buffer(validity) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(output)]

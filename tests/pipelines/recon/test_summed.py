@@ -15,7 +15,6 @@ from holdfast.pipelines.recon import summed
 from holdfast.pipelines.recon.law import Stage
 from holdfast.pipelines.recon.reading import NAMELESS, Piece, Scope, rows_of
 from holdfast.pipelines.recon.summed import Picker, Summing
-from holdfast.records import arrow
 from holdfast.records.batch import HEADER_BYTES, Codec
 from holdfast.records.build import build_batch
 from holdfast.records.kernel import book
@@ -216,7 +215,7 @@ def test_late_records_are_counted_twice_and_picked_once() -> None:
 
 def test_a_chunk_that_inflates_too_far_has_added_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes again in halves: what was added before it gave up would count twice."""
-    monkeypatch.setattr(arrow, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(summed, "GROUP_BYTES", 64)
     lines = [[record(b"id-%d" % (10 * line + number)) for number in range(10)] for line in range(4)]
     stored = [pack([line], codec=Codec.GZIP) for line in lines]
     inflated = len(pack(lines[:1])) - HEADER_BYTES

@@ -1,12 +1,12 @@
 """The fingerprints of a piece, and the records of some cells, straight from stored batches.
 
-A kernel reads each batch in one pass. What it finds odd is left, from that batch to the end of its chunk, to `reading`,
+A kernel reads each batch in one pass. What it finds odd is left, from that batch to the end of its group, to `reading`,
 which knows every case. Both ways have to agree: `tests/pipelines/recon/test_summed.py` holds one against the other.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +21,19 @@ from holdfast.pipelines.recon.reading import (
     rows_of_scan,
     use_chunks,
 )
-from holdfast.records.arrow import make_columns, open_chunks
+from holdfast.records.arrow import make_columns
 from holdfast.records.buffers import ReadableBytes
 from holdfast.records.codecs import INFLATED_TOTAL_BYTES_MAX
 from holdfast.records.fingerprints import make_secrets
 from holdfast.records.kernel.book import FULL, Book, look_up_group, number_tenant
 from holdfast.records.kernel.load import as_octets
-from holdfast.records.kernel.scanning import Scan, Selection, Stretch
+from holdfast.records.kernel.scanning import Scan, Selection, Stretch, open_groups
 from holdfast.records.kernel.summing import Lateness, Question, Room, pick_batches, sum_batches
 from holdfast.spark.reconcile import Geometry, Group, Span, Summed, add_batch, empty_fingerprints
+
+GROUP_BYTES: Final = 16 << 20
+"""Of batches that are dealt with at once: more than most chunks have, which would be cut in two otherwise; and what is
+compressed is inflated up to there."""
 
 
 def sum_piece(piece: Piece, geometry: Geometry) -> Summed:
@@ -75,7 +79,7 @@ class Summing:
 
         Where that is bounded they come again, in halves: so all of them are opened before any is added.
         """
-        stretches: Iterable[Stretch] = open_chunks(batches, selection)
+        stretches: Iterable[Stretch] = open_groups(batches, selection, group_bytes=GROUP_BYTES)
         if selection.inflated_total_bytes_max < INFLATED_TOTAL_BYTES_MAX:
             stretches = list(stretches)
         for stretch in stretches:
@@ -160,7 +164,7 @@ class Picker:
         def pick(batches: ReadableBytes, selection: Selection) -> list[pa.RecordBatch]:
             return [
                 rows
-                for stretch in open_chunks(batches, selection)
+                for stretch in open_groups(batches, selection, group_bytes=GROUP_BYTES)
                 for found in _picked(stretch, question, book)
                 for rows in rows_of_scan(found, piece)
             ]
