@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import NotEnoughReplicas, QueryFailed, WriteRefused
-from holdfast.spark.brevity import told_to_spark
+from holdfast.spark.brevity import told_to_spark, was_stopped
 from holdfast.spark.steps import Step
 from tests.spark.streams import consume, make_topic, read_files, start_sink, wanted, write_files
 
@@ -124,6 +124,30 @@ def test_stop_is_told_in_sparks_words() -> None:
             told = traceback.format_exc()
         assert len(told) < TRACEBACK_MAX
         assert SPARKS_PATTERN.search(told)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_stop"),
+    [
+        (f"{JAVA}: java.lang.InterruptedException\n{TRACE}", True),
+        (f"{JAVA}: java.nio.channels.ClosedByInterruptException\n{TRACE}", True),
+        (f"{JAVA}: org.apache.spark.SparkException: Job 7 cancelled\n{TRACE}", True),
+        (f"{JAVA}: org.apache.spark.SparkException: Job 7 cancelled part of cancelled job group 3-4\n", True),
+        (
+            f"{JAVA}: org.apache.spark.SparkException: Job 7 cancelled because SparkContext was shut down\n",
+            True,
+        ),
+        ("[JOB_CANCELLED] Job 12 cancelled as part of cancellation of all jobs. SQLSTATE: XXKDA", True),
+        (f"{JAVA}: ConnectionFailed: node 1 left payments-cancelled-0 out of its answer\n{TRACE}", False),
+        (f"{JAVA}: StoreFailed: store 'cancelled' is shut down\n{TRACE}", False),
+    ],
+)
+def test_a_stop_is_known_by_sparks_words_alone(told: str, is_stop: bool) -> None:
+    """Names of topics are in such texts, and a topic may have any: what is no stop is tried again."""
+    assert was_stopped(Py4JError(told)) is is_stop
+    with pytest.raises(QueryFailed) as raised, told_to_spark():
+        raise Py4JError(told)
+    assert bool(SPARKS_PATTERN.search(str(raised.value))) is is_stop
 
 
 def test_told_twice_is_told_the_same() -> None:

@@ -6,6 +6,7 @@ takes some frames of stack for each character behind them, and a Java stack trac
 StackOverflowError, which ends the query in place of whatever had happened.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -16,6 +17,12 @@ from pyspark.errors import PySparkException
 from holdfast.errors import QueryFailed
 from holdfast.spark.driving import cause_line
 from holdfast.spark.failures import find_own
+
+STOPS: Final = re.compile(
+    r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException|java\.nio\.channels\.ClosedByInterruptException"
+    r"|SparkContext (?:was|is|has been) shut ?down|\b(?:Job \S+|Stage(?: \S+)?) (?:was )?cancelled\b"
+)
+"""What Spark says of a job whose query somebody stops. What we say may be in the same text, with anybody's names."""
 
 STOPPED: Final = (
     "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException"
@@ -40,9 +47,7 @@ def told_to_spark() -> Iterator[None]:
 def was_stopped(failure: BaseException) -> bool:
     """Whether somebody stops the query: then nothing is to be tried again."""
     texts = [str(each) for each in _chain(failure) if isinstance(each, Py4JError | PySparkException)]
-    return any(
-        word in text for text in texts for word in ("cancelled", "InterruptedException", "is shut down")
-    )
+    return any(STOPS.search(text) for text in texts)
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:

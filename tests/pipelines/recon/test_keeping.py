@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.reader import OffsetRange
@@ -180,6 +181,34 @@ def test_a_commit_whose_answer_was_lost_counts_once(book: Book, monkeypatch: pyt
     book.check()
     book.keep(keeper)
     book.check()
+
+
+class Failing:
+    """A micro-batch that Spark does not give out, and how often it was asked for it."""
+
+    def __init__(self, *told: str) -> None:
+        self.told = list(told)
+        self.asked = 0
+
+    def collect(self) -> list[object]:
+        said = self.told[self.asked]
+        self.asked += 1
+        raise Py4JError(said)
+
+
+def test_a_batch_that_fails_is_tried_again_unless_its_query_is_stopped(
+    book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What led to it is told in a line: Java's own account of it takes two screens."""
+    java = "An error occurred while calling o1.collectToPython.\n: "
+    lost = f"{java}java.io.IOException: the disk is full\n" + "\tat org.apache.spark.Somewhere\n" * 100
+    frame = Failing(lost, f"{java}java.lang.InterruptedException\n", lost)
+    with pytest.raises(Py4JError, match="InterruptedException"):
+        book.keeper()(cast("DataFrame", frame), 3)
+    assert frame.asked == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "fingerprints of batch 3, attempt 1 of 4: IOException: the disk is full"
+    ]
 
 
 def test_of_two_keepers_the_older_one_cannot_write(book: Book) -> None:

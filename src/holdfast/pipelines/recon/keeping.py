@@ -43,6 +43,8 @@ from holdfast.pipelines.recon.kept import (
 from holdfast.pipelines.recon.looking import cut, make_pieces, sum_up
 from holdfast.pipelines.recon.reading import Piece, Scope
 from holdfast.records.build import Record
+from holdfast.spark.brevity import was_stopped
+from holdfast.spark.driving import cause_line
 from holdfast.spark.reconcile import Geometry, Group, Scanned, Span, empty_fingerprints
 
 BUCKET_BITS: Final = 4
@@ -90,9 +92,12 @@ class Keeper:
                 self.keep(frame.sparkSession, ranges)
                 return
             except (HoldfastError, PySparkException, Py4JError) as failure:
-                if attempt == self._attempts:
+                if attempt == self._attempts or was_stopped(failure):
                     raise
-                _LOG.warning("fingerprints of batch %d, attempt %d: %s", batch_id, attempt, failure)
+                told = cause_line(str(failure))
+                _LOG.warning(
+                    "fingerprints of batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, told
+                )
 
     def keep(self, session: SparkSession, ranges: Iterable[OffsetRange]) -> None:
         """The same for ranges that are at hand."""
