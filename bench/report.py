@@ -45,17 +45,18 @@ def compare(
     amount: float,
     unit: str,
     goals: dict[str, float],
+    warm_ups: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Figure]:
     """Rates of each subject and its ratio to the baseline: medians of rounds in which all take turns.
 
-    A ratio is taken within its round, so that a machine that is busy for a while disturbs both sides. For work of
-    one thread, `time.thread_time` gives figures per core, whatever else runs.
+    A ratio is taken within its round, so that a machine that is busy for a while disturbs both sides; every other round
+    goes the other way round, so that what one leaves behind does not always meet the same one. For work of one thread,
+    `time.thread_time` gives figures per core, whatever else runs.
     """
     works = {"": baseline} | subjects
-    for work in works.values():
-        work()
-    times = [{name: seconds(work, clock) for name, work in works.items()} for _ in range(rounds)]
+    turns = [list(works.items())[:: -1 if number % 2 else 1] for number in range(warm_ups + rounds)]
+    times = [{name: seconds(work, clock) for name, work in turn} for turn in turns][warm_ups:]
     rates = {name: statistics.median(amount / turn[name] for turn in times) for name in works}
     return [
         Figure(

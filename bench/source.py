@@ -20,7 +20,9 @@ from holdfast.spark.session import spark_session
 
 RECORDS = {100: 2_000_000, 1_000: 500_000}
 """By bytes of their values."""
-ROUNDS = 5
+WARM_UPS = 4
+"""Rounds that do not count: in them Java compiles what both sides run."""
+ROUNDS = 9
 GOAL = 2.0
 TUNED = {
     "kafka.max.partition.fetch.bytes": "8388608",
@@ -63,6 +65,7 @@ def _measure(spark: SparkSession, value_bytes: int, records: int) -> list[Figure
         return compare(
             _drained(connector),
             {f"{value_bytes:,} B, {name} ÷ connector": _drained(frame) for name, frame in ours.items()},
+            warm_ups=WARM_UPS,
             rounds=ROUNDS,
             amount=records / 1e6,
             unit="M records/s",
