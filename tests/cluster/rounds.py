@@ -5,7 +5,7 @@ import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -85,6 +85,12 @@ def stop_writer(cluster: SparkCluster, data: Path) -> Writer | None:
 def is_stopped(pid: int) -> bool:
     """Whether the signal has arrived."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def running_tasks(spark: SparkSession) -> int:
+    """Attempts that go on, those included that somebody has overtaken and that have not ended yet."""
+    jvm: Any = spark.sparkContext._jsc
+    return sum(each.numRunningTasks() for each in jvm.sc().statusTracker().getExecutorInfos())
 
 
 def open_files(pid: int) -> Iterator[Path]:
