@@ -38,7 +38,8 @@ def fill(
 ) -> dict[str, tuple[Message, str]]:
     """The example's topics, and messages in the ingest topic: each with its place, by id."""
     for name in ("in", "qualified", "audit", "tally"):
-        create_topic(cluster, f"{prefix}.{name}", partitions=partitions)
+        # The day of the messages is long past: a broker would be right to let go of them.
+        create_topic(cluster, f"{prefix}.{name}", partitions=partitions, configs={"retention.ms": "-1"})
     return send(cluster, f"{prefix}.in", number, partitions=partitions)
 
 
@@ -60,7 +61,13 @@ def send_these(
     Producer(cluster, topic).send(
         {
             partition: [
-                Record(key=each.key, value=each.value, headers=each.headers, timestamp_ms=0) for each in queue
+                Record(
+                    key=each.key,
+                    value=each.value,
+                    headers=each.headers,
+                    timestamp_ms=int(each.happened.timestamp() * 1000),
+                )
+                for each in queue
             ]
             for partition, queue in queues.items()
         }
@@ -82,16 +89,13 @@ class Ran:
 
 def run_service(spark: SparkSession, pipeline: Pipeline) -> Ran:
     """What is there, to its end; raises what the query failed with."""
-    assert pipeline.bootstrap is not None
-    bootstrap, transform = pipeline.bootstrap, find_transform(pipeline)
-    return _run(service_query(spark, pipeline, bootstrap, transform, ONCE))
+    return _run(service_query(spark, pipeline, find_transform(pipeline), ONCE))
 
 
 def run_adapters(spark: SparkSession, pipeline: Pipeline) -> None:
     """The same."""
-    assert pipeline.bootstrap is not None
     for adapter in pipeline.adapters:
-        _run(adapter_query(spark, pipeline, adapter, pipeline.bootstrap, ONCE))
+        _run(adapter_query(spark, pipeline, adapter, ONCE))
 
 
 def _run(query: RunningQuery) -> Ran:
