@@ -15,7 +15,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from holdfast.client.sasl import Credentials
-from holdfast.client.security import Security, Tls
+from holdfast.client.security import PLAINTEXT, Security, Tls
 from holdfast.errors import ConnectionFailed, HandshakeFailed, UnsupportedVersion
 
 FRAME_BYTES_MAX: Final = 256 << 20
@@ -44,7 +44,6 @@ class Taker:
     allocate: Allocate
 
 
-PLAINTEXT: Final = Security()
 NEEDS_TLS: Final = "With TLS it takes security.protocol=ssl or sasl_ssl"
 BROKEN_TLS: Final = (
     "does it speak TLS there, and does it want a certificate of ours (ssl.certificate.location)?"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from holdfast.client import java_names
 from holdfast.client.sasl import MECHANISMS, Credentials
 from holdfast.errors import UsageError
 
@@ -23,6 +24,7 @@ NAMES: Final = (
     "sasl.password",
 )
 _ALIASES: Final = {"sasl.mechanisms": "sasl.mechanism"}
+KNOWN: Final = (*NAMES, *_ALIASES, *java_names.NAMES)
 _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -32,6 +34,9 @@ class Security:
 
     tls: "Tls | None" = None
     credentials: Credentials | None = None
+
+
+PLAINTEXT: Final = Security()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +89,11 @@ class Tls:
 
 
 def parse_security(properties: Mapping[str, str]) -> Security:
-    """UsageError in one line for what is unknown, is not had or does not fit; files are looked at, too."""
-    given = {_ALIASES.get(name, name): value for name, value in properties.items()}
+    """UsageError in one line for what is unknown, is not had or does not fit; files are looked at, too.
+
+    What Java's clients have other names for may be told by those.
+    """
+    given = java_names.from_java({_ALIASES.get(name, name): value for name, value in properties.items()})
     for name in given:
         if name not in NAMES:
             raise UsageError(f"unknown client option {name!r}; known are: {', '.join(NAMES)}")
@@ -101,6 +109,37 @@ def parse_security(properties: Mapping[str, str]) -> Security:
     if tls is not None:
         tls.make_context()
     return Security(tls=tls, credentials=_parse_sasl(given) if has_sasl else None)
+
+
+def tell_security(security: Security) -> dict[str, str]:
+    """What `parse_security` makes the same of."""
+    tls, credentials = security.tls, security.credentials
+    if tls is None and credentials is None:
+        return {}
+    found: dict[str, str | None] = {
+        "security.protocol": ("sasl_" if credentials else "") + ("ssl" if tls else "plaintext")
+    }
+    if tls is not None:
+        found |= {
+            "ssl.ca.location": tls.ca,
+            "ssl.certificate.location": tls.certificate,
+            "ssl.key.location": tls.key,
+            "ssl.key.password": tls.password,
+            "enable.ssl.certificate.verification": None if tls.verify else "false",
+            "ssl.endpoint.identification.algorithm": None if tls.check_host else "none",
+        }
+    if credentials is not None:
+        found |= {
+            "sasl.mechanism": credentials.mechanism,
+            "sasl.username": credentials.username,
+            "sasl.password": credentials.password,
+        }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option's value is not to be shown."""
+    return name.endswith("password") or name == java_names.JAAS
 
 
 def read_properties(path: Path) -> dict[str, str]:
