@@ -81,10 +81,9 @@ def _make(directory: Path, cluster: Cluster, number: int) -> Pipeline:
 
 def _start(spark: SparkSession, pipeline: Pipeline) -> Iterator[RunningQuery]:
     """In a session of their own: within one, no two queries have the same name."""
-    assert pipeline.bootstrap is not None
-    yield service_query(spark, pipeline, pipeline.bootstrap, assess, TRIGGER)
+    yield service_query(spark, pipeline, assess, TRIGGER)
     for adapter in pipeline.adapters:
-        yield adapter_query(spark, pipeline, adapter, pipeline.bootstrap, TRIGGER)
+        yield adapter_query(spark, pipeline, adapter, TRIGGER)
 
 
 def _feed(cluster: Cluster, pipelines: Sequence[Pipeline], seconds: int) -> tuple[dict[str, Sent], float]:

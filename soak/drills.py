@@ -123,7 +123,7 @@ class GroupDeleted(Fault):
     def inject(self) -> None:
         """See Fault."""
         self._stall.inject()
-        admin = KafkaAdminClient(bootstrap_servers=str(self._pipeline.bootstrap))
+        admin = KafkaAdminClient(bootstrap_servers=str(self._pipeline.endpoint))
         admin.delete_groups([adapter.group for adapter in self._pipeline.adapters])
         admin.close()
 
@@ -195,7 +195,7 @@ def _producer(pipeline: Pipeline, directory: Path) -> Iterator[None]:
     command = [sys.executable, "-m", "examples.compliance.generator", "--topic", pipeline.ingest]
     command += [
         "--bootstrap",
-        str(pipeline.bootstrap),
+        str(pipeline.endpoint),
         "--messages",
         "1000000",
         "--per-second",

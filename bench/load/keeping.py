@@ -39,14 +39,14 @@ def rates(spark: SparkSession, directory: Path) -> dict[str, list[float]]:
 def run_service(ground: Ground, name: str, *, keeps: bool) -> float:
     """Messages per second of the service, from its third micro-batch on."""
     pipeline = make_pipeline(ground, Mode.TRANSACTION, name)
-    service = Service(pipeline, judge, delivery_of(pipeline, ground.bootstrap), on_batch=lambda report: None)
+    service = Service(pipeline, judge, delivery_of(pipeline), on_batch=lambda report: None)
     reader = ground.spark.readStream.format("holdfast").option("bootstrap", ground.bootstrap)
     reader = reader.option("topic", ground.ingest).option("startingOffsets", "earliest")
     frame = reader.option("group", name).option("maxOffsetsPerTrigger", ground.size).load()
     beside = None
     if keeps:
         trigger = {"processingTime": f"{KEEP_SECONDS} seconds"}
-        beside = fingerprint_query(ground.spark, pipeline, ground.bootstrap, trigger)
+        beside = fingerprint_query(ground.spark, pipeline, trigger)
     query = (
         frame.writeStream.foreachBatch(service)
         .option("checkpointLocation", str(pipeline.path.parent / "service"))

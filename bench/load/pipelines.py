@@ -118,7 +118,7 @@ def make_pipeline(ground: Ground, mode: Mode, name: str) -> Pipeline:
 
 def run_service(ground: Ground, pipeline: Pipeline, *, loosely: bool = False) -> float:
     """The median seconds of its micro-batches; loosely: at least once, without a transaction."""
-    delivery = (LooseDelivery if loosely else delivery_of)(pipeline, ground.bootstrap)
+    delivery = (LooseDelivery if loosely else delivery_of)(pipeline)
     service = Service(pipeline, judge, delivery, on_batch=lambda report: None)
     return run_batches(
         _stream(ground, pipeline, pipeline.ingest, columns_of(pipeline)),
@@ -159,9 +159,11 @@ def adapter_memory_mb(pipeline: Pipeline) -> float:
 class LooseDelivery:
     """Both topics at once, at least once."""
 
-    def __init__(self, pipeline: Pipeline, bootstrap: str) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._sink = Sink(bootstrap=bootstrap, topics=",".join(pipeline.outputs), delivery="at_least_once")
+        self._sink = Sink(
+            bootstrap=str(pipeline.endpoint), topics=",".join(pipeline.outputs), delivery="at_least_once"
+        )
 
     def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
         """See Delivery."""
@@ -244,7 +246,7 @@ def run_batches(frame: DataFrame, batch: Batch, batches: int, directory: Path) -
 def _stream(ground: Ground, pipeline: Pipeline, topic: str, columns: tuple[str, ...] = COLUMNS) -> DataFrame:
     """As a pipeline opens it."""
     spec = StreamSpec(
-        bootstrap=ground.bootstrap,
+        endpoint=pipeline.endpoint,
         topic=topic,
         group=f"bench.{topic}",
         starting="earliest",

@@ -11,6 +11,7 @@ from bench.story.failure import StoryFailed
 from bench.story.truth import Fate, Truth, find_truth
 from examples.compliance.generator import DAY, TENANTS
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.pipelines.config import Mode, Pipeline
 from holdfast.pipelines.recon.book import to_record, write_day
 from holdfast.pipelines.recon.close import Desk, close_day
@@ -83,7 +84,7 @@ class Auditor:
         desk = Desk(
             session=self._session,
             cluster=self._cluster,
-            pipeline=replace(pipeline, bootstrap=self._cluster.bootstrap),
+            pipeline=replace(pipeline, endpoint=Endpoint(self._cluster.bootstrap)),
             named_max=len(self._fates),
         )
         closing = self._close(desk)

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.cli.pipeline_view import LiveView, print_status
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.producer import Producer
 from holdfast.client.topics import create_topic
 from holdfast.pipelines.loading import load_pipeline
@@ -37,7 +38,7 @@ def test_lines(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     create_topic(cluster, "view", partitions=1)
     Producer(cluster, "view").send({0: [Record(value=b"x")] * 100})
     now = 1000.0
-    view = LiveView("service", cluster.bootstrap, clock=lambda: now)
+    view = LiveView("service", Endpoint(cluster.bootstrap), clock=lambda: now)
     view.show(state("running", 40))
     for _ in range(9):
         now += 1.0

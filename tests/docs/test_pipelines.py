@@ -26,10 +26,20 @@ def test_the_file_on_the_page_is_whole(tmp_path: Path) -> None:
     """It is read, and has every key that may stand in a file."""
     path = tmp_path / "pipeline.yaml"
     path.write_text(FILE, encoding="utf-8")
+    (tmp_path / "client.properties").write_text("security.protocol=ssl\n", encoding="utf-8")
     load_pipeline(path)
     written = {re.sub(r"^adapters\.forward", "adapters.NAME", key) for key in keys(read_document(path))}
     assert written == {
-        *("pipeline", "bootstrap", "transform", "delivery", "reader", "checkpoint", "recovery_window"),
+        *(
+            "pipeline",
+            "bootstrap",
+            "client_config",
+            "transform",
+            "delivery",
+            "reader",
+            "checkpoint",
+            "recovery_window",
+        ),
         *("identity", "identity.id", "identity.source", "identity.tenant", "identity.time"),
         *("ingest", "ingest.topic", "ingest.starting", "audit", "audit.topic"),
         *(

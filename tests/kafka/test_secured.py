@@ -1,140 +1,30 @@
 """Doctor and guard on real brokers that let nobody in without TLS, a certificate and a password, and tell little."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.producer import Producer
 from holdfast.client.security import parse_security
 from holdfast.client.topics import create_topic
 from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.lab.kafka_broker import STARTS_FAST, KafkaCluster, find_release
 from holdfast.records.record import Record
-from tests.cli.commands import Command
-from tests.client.certificates import PASSWORD, Authority, Identity
-
-REAUTHENTICATION_MS = 3000
-VIEWER, BLIND = "viewer", "blind"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from tests.kafka.secured import BLIND, MECHANISMS, REAUTHENTICATION_MS, VIEWER, Secured
 
 pytestmark = pytest.mark.timeout(400)
 
 
-class Secured:
-    """Two brokers behind SASL_SSL, and the options that get a client in."""
-
-    def __init__(self, brokers: KafkaCluster, authority: Authority, ours: Identity) -> None:
-        self.plain = brokers.bootstrap
-        self.bootstrap = brokers.bootstrap_of("SECURE")
-        self.command = Command(self.bootstrap)
-        self._authority = authority
-        self._ours = ours
-
-    def properties(self, user: str, mechanism: str = "PLAIN") -> dict[str, str]:
-        return {
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self._authority.certificate),
-            "ssl.certificate.location": str(self._ours.certificate),
-            "ssl.key.location": str(self._ours.key),
-            "ssl.key.password": PASSWORD,
-            "sasl.mechanism": mechanism,
-            "sasl.username": user,
-            "sasl.password": f"{user}-secret",
-        }
-
-    def options(self, user: str, mechanism: str = "PLAIN", **changed: str) -> list[str]:
-        named = {name.replace("_", "."): value for name, value in changed.items()}
-        given = self.properties(user, mechanism) | named
-        return [part for name, value in given.items() if value for part in ("-X", f"{name}={value}")]
-
-
-@pytest.fixture(scope="module")
-def secured(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    directory = tmp_path_factory.mktemp("secured")
-    authority = Authority(directory)
-    keystore = directory / "broker.keystore.pem"
-    broker = authority.vouch_for("broker")
-    keystore.write_text(broker.key.read_text() + broker.certificate.read_text())
-    jars = find_release(pytestconfig.getoption("kafka"), pytestconfig.rootpath / "build" / "kafka")
-    with KafkaCluster(
-        directory / "kafka",
-        jars=jars,
-        nodes=2,
-        listeners={"SECURE": "SASL_SSL"},
-        properties=_properties(keystore, authority.certificate),
-        heap_mb=400,
-        java_options=STARTS_FAST,
-    ) as brokers:
-        _let_in(brokers.bootstrap)
-        _write(brokers.bootstrap)
-        yield Secured(brokers, authority, authority.vouch_for("client", password=PASSWORD))
-
-
-def _properties(keystore: Path, truststore: Path) -> dict[str, str]:
-    security = "org.apache.kafka.common.security"
-    users = " ".join(f'user_{name}="{name}-secret"' for name in (VIEWER, BLIND))
-    jaas = {
-        "plain": f"{security}.plain.PlainLoginModule required {users};",
-        "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
-        "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
-    }
-    secure = {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(keystore),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(truststore),
-        "ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    } | {f"{mechanism}.sasl.jaas.config": value for mechanism, value in jaas.items()}
-    return {
-        "connections.max.reauth.ms": str(REAUTHENTICATION_MS),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "offsets.topic.replication.factor": "2",
-        "transaction.state.log.replication.factor": "2",
-    } | {f"listener.name.secure.{name}": value for name, value in secure.items()}
-
-
-def _let_in(bootstrap: str) -> None:
-    """Users of SCRAM, and rights: `viewer` may look at all topics, `blind` knows of one that it is there."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    rights = [
-        _right(VIEWER, "*", operation)
-        for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ)
-    ]
-    done = list(admin.create_acls([*rights, _right(BLIND, "table", AclOperation.DESCRIBE)]).values())
-    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        credential = ScramCredentialInfo(mechanism, 4096)
-        wanted = UserScramCredentialUpsertion(VIEWER, credential, f"{VIEWER}-secret".encode())
-        done += admin.alter_user_scram_credentials([wanted]).values()
-    for future in done:
-        future.result(60)
-
-
-def _right(user: str, topic: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        f"User:{user}",
-        "*",
-        operation,
-        AclPermissionType.ALLOW,
-    )
+@pytest.fixture(scope="module", autouse=True)
+def written(secured: Secured) -> None:
+    """Two topics; `viewer` may look at all of them, `blind` knows of one that it is there."""
+    _write(secured.plain)
+    secured.let_in(VIEWER)
+    secured.allow(VIEWER, "DESCRIBE DESCRIBE_CONFIGS READ", "*")
+    secured.allow(BLIND, "DESCRIBE", "table")
 
 
 def _write(bootstrap: str) -> None:
@@ -220,10 +110,7 @@ def test_rights_that_are_missing(secured: Secured) -> None:
     )
     said = secured.command.refused("doctor", "--topic", "other", *blind, code=3)
     assert said == "the right Describe on topic 'other' is missing"
-    admin = AdminClient({"bootstrap.servers": secured.plain, "log_level": 0})
-    granted = admin.create_acls([_right(BLIND, "table", AclOperation.DESCRIBE_CONFIGS)])
-    for future in granted.values():
-        future.result(60)
+    secured.allow(BLIND, "DESCRIBE_CONFIGS", "table")
     wanted = "table (2 partitions)  not examined: the right Read on topic 'table' is missing"
     _patiently(lambda: wanted in secured.command.run("doctor", *blind).text)
     answer = secured.command.run("doctor", "repair", "table:0:2", "--yes", *secured.options(VIEWER))
@@ -242,7 +129,7 @@ def test_a_guard_that_may_only_look(secured: Secured, tmp_path: Path) -> None:
 
 def test_the_brokers_ask_again_who_we_are(secured: Secured) -> None:
     """They hang up on a client that does not prove it anew in time (KIP-368)."""
-    with Cluster(secured.bootstrap, security=parse_security(secured.properties(VIEWER))) as cluster:
+    with Cluster(Endpoint(secured.bootstrap, parse_security(secured.properties(VIEWER)))) as cluster:
         connection = cluster.any_broker()
         deadline = time.monotonic() + 2.5 * REAUTHENTICATION_MS / 1000
         while time.monotonic() < deadline:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.piece_producer import PieceProducer
@@ -52,7 +53,7 @@ def test_ten_retries_then_it_gives_up(cluster: Cluster) -> None:
     alter_configs(cluster, "sends.bad", put={"min.insync.replicas": "2"}, unset=[])
     good, bad = TopicPartition("sends.good", 0), TopicPartition("sends.bad", 0)
     pauses: list[float] = []
-    sender = Sender(cluster.bootstrap, pause_s=0.5, sleep=pauses.append)
+    sender = Sender(Endpoint(cluster.bootstrap), pause_s=0.5, sleep=pauses.append)
     sender.send({good: [Few(b"1", b"2")], bad: [Few(b"3")]})
     assert pauses == [0.5] * RETRIES_MAX == [0.5] * 10
     assert sender.given_up == {"sends.bad": 1}
@@ -75,7 +76,7 @@ def test_recovers_within_the_retries(cluster: Cluster) -> None:
         if len(pauses) == RETRIES_MAX:
             alter_configs(cluster, "sends.late", put={}, unset=["min.insync.replicas"])
 
-    sender = Sender(cluster.bootstrap, sleep=sleep)
+    sender = Sender(Endpoint(cluster.bootstrap), sleep=sleep)
     sender.send({TopicPartition("sends.late", 0): [Few(b"1"), Few(b"2")]})
     sender.close()
     assert not sender.given_up
@@ -86,7 +87,7 @@ def test_what_can_never_be_sent_is_given_up_at_once(cluster: Cluster) -> None:
     """A record that is too large; those beside it get there."""
     create_topic(cluster, "sends.small", partitions=1, configs={"max.message.bytes": "200"})
     pauses: list[float] = []
-    sender = Sender(cluster.bootstrap, sleep=pauses.append)
+    sender = Sender(Endpoint(cluster.bootstrap), sleep=pauses.append)
     sender.send({TopicPartition("sends.small", 0): [Few(b"1", b"2", b"x" * 300), Few(b"3")]})
     sender.close()
     assert pauses == []
@@ -98,7 +99,7 @@ def test_given_up_although_it_was_written(cluster: Cluster, monkeypatch: pytest.
     """Every answer is lost, so that nobody knows; the next record must not be taken for that one sent again."""
     create_topic(cluster, "sends.doubt", partitions=1)
     place = TopicPartition("sends.doubt", 0)
-    sender = Sender(cluster.bootstrap, sleep=lambda seconds: None)
+    sender = Sender(Endpoint(cluster.bootstrap), sleep=lambda seconds: None)
     produce = PieceProducer._produce
 
     def lose_the_answer(self: PieceProducer, *about: Any) -> None:

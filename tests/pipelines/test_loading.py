@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import Adapter, Alarms, Budget, EndState, Mode, Reader, Trigger
 from holdfast.pipelines.identity import Identity, Location, Part
@@ -80,7 +81,7 @@ budget: {failed: 2%, missing: 0, duplicate: 0.001, late: 0.1%}
 alarms: {stall: 90s, age: {warn: 1m, page: 2m}, canary: 10s, runway: {warn: 2d, page: 8h}}
 """
     found = load_pipeline(write(tmp_path, text))
-    assert found.bootstrap == "127.0.0.1:9092,[::1]:9093"
+    assert found.endpoint == Endpoint("127.0.0.1:9092,[::1]:9093")
     assert found.identity == Identity(
         id=Location(part=Part.KEY),
         source=None,

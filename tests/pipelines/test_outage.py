@@ -3,12 +3,14 @@
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import PipelineRefused
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.outage import ALONE_S_MAX, OUTAGE_S_MAX, Outage, passing
@@ -125,7 +127,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setattr("holdfast.pipelines.run.AGAIN_S", 0.0)
     shutil.copytree(EXAMPLE, tmp_path / "compliance")
     pipeline = load_pipeline(tmp_path / "compliance" / "pipeline.yaml")
-    run = Run(pipeline, "service", RunOptions(bootstrap="127.0.0.1:1"), on_state=lambda state: None)
+    pipeline = replace(pipeline, endpoint=Endpoint("127.0.0.1:1"))
+    run = Run(pipeline, "service", RunOptions(), on_state=lambda state: None)
     with run._files.hold():
         yield run
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
-from holdfast.client.connection import PLAINTEXT
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition
 from holdfast.doctor.cluster import Chosen, examine_topics
 from holdfast.doctor.examine import Examination, Limits
@@ -19,7 +19,7 @@ SIZE, TASK = 16, 304
 
 
 def examine(cluster: Cluster, session: SparkSession | None = None) -> Examination:
-    reach = Reach(bootstrap=cluster.bootstrap, security=PLAINTEXT, bytes_per_second_max=100_000_000)
+    reach = Reach(endpoint=Endpoint(cluster.bootstrap), bytes_per_second_max=100_000_000)
 
     def printer_of(place: TopicPartition) -> SparkPrinter:
         assert session is not None
@@ -52,7 +52,7 @@ def test_the_same_findings(spark: SparkSession) -> None:
 def test_a_replica_that_tasks_cannot_read(spark: SparkSession) -> None:
     """Is told with its reason; of the others there are fingerprints."""
     with replica_cluster(logs(1, LENGTH, KEYS)) as brokers, Cluster(brokers.bootstrap) as cluster:
-        reach = Reach(bootstrap=cluster.bootstrap, security=PLAINTEXT)
+        reach = Reach(endpoint=Endpoint(cluster.bootstrap))
         there = BrokerSource(name=1, cluster=cluster, place=PLACE, meter=Meter())
         printer = SparkPrinter(spark, reach, PLACE, task_offsets=TASK)
         told = printer([there, replace(there, name=7)], 0, LENGTH, size=SIZE)

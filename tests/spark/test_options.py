@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.offsets import Isolation
 from holdfast.errors import UsageError
 from holdfast.spark.options import parse_options
@@ -24,7 +25,7 @@ def test_names_in_any_case_and_aliases() -> None:
     options = parse_options(
         {"kafka.Bootstrap.servers": "a:1,b:2", "SUBSCRIBE": "x, y,x", "startingoffsets": "EARLIEST"}
     )
-    assert options.bootstrap == "a:1,b:2"
+    assert options.endpoint == Endpoint("a:1,b:2")
     assert options.topics == ("x", "y")
     assert options.starting == "earliest"
 

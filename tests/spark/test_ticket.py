@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.client.transactional_ids import describe_transactional_id
@@ -50,11 +51,11 @@ def options(holdfast: str) -> WriteOptions:
     """A topic that nobody else writes to."""
     topic = f"ticket.{next(numbers)}"
     make_topic(holdfast, topic, partitions=PARTITIONS)
-    return WriteOptions(bootstrap=holdfast, topic=topic)
+    return WriteOptions(endpoint=Endpoint(holdfast), topic=topic)
 
 
 def take(options: WriteOptions, generation: Generation = TV2) -> Ticket:
-    with Cluster(options.bootstrap) as cluster:
+    with Cluster(options.endpoint) as cluster:
         return replace(take_ticket(cluster, options, f"id-{options.topic}"), generation=generation)
 
 
@@ -71,13 +72,13 @@ def write(ticket: Ticket, *values: str, slot: int = 0, task: int = 0, attempt: i
 
 
 def finish(ticket: Ticket, *reports: Report, batch: int = 0, query: str = QUERY) -> None:
-    with Cluster(ticket.options.bootstrap) as cluster:
+    with Cluster(ticket.options.endpoint) as cluster:
         commit(cluster, ticket, reports, query_id=query, batch_id=batch, on_step=ignore)
 
 
 def visible(options: WriteOptions) -> list[str]:
     assert options.topic is not None
-    return sorted(consume(options.bootstrap, options.topic).elements())
+    return sorted(consume(str(options.endpoint), options.topic).elements())
 
 
 def test_tasks_write_together_and_the_token_tells(options: WriteOptions, generation: Generation) -> None:
@@ -187,7 +188,7 @@ def test_abandoning_frees_readers_and_never_undoes(options: WriteOptions, genera
     abandon(left)
     # Kafka answers before its markers are in the partitions.
     deadline = time.monotonic() + SETTLED_S_MAX
-    with Cluster(options.bootstrap) as cluster:
+    with Cluster(options.endpoint) as cluster:
         while len({_end(cluster, options, isolation) for isolation in Isolation}) > 1:
             assert time.monotonic() < deadline, "readers are held back"
             time.sleep(0.05)
@@ -203,7 +204,7 @@ def test_a_time_out_costs_an_attempt(options: WriteOptions, generation: Generati
     ticket = take(replace(options, transaction_ms=300), generation)
     report = write(ticket, "a")
     deadline = time.monotonic() + SETTLED_S_MAX
-    with Cluster(options.bootstrap) as cluster:
+    with Cluster(options.endpoint) as cluster:
         while describe_transactional_id(cluster, ticket.identity.transactional_id).is_open:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -217,7 +218,7 @@ def test_a_time_out_costs_an_attempt(options: WriteOptions, generation: Generati
 def test_somebody_elses_offsets_are_no_token(options: WriteOptions) -> None:
     """Taken for one, they would have batches skipped."""
     place = TopicPartition(options.topic or "", 0)
-    with Cluster(options.bootstrap) as cluster:
+    with Cluster(options.endpoint) as cluster:
         commit_group_offsets(cluster, f"{GROUP_PREFIX}id-{options.topic}", {place: 9})
     with pytest.raises(WriteRefused, match="no sink has committed"):
         take(options)
@@ -240,7 +241,7 @@ def test_claims_follow_each_other() -> None:
 def test_rows_over_the_topics_limit_go_in_smaller_batches(holdfast: str) -> None:
     """The broker's refusal is heard; the rows arrive in their order."""
     make_topic(holdfast, "ticket.small", partitions=1, configs={"max.message.bytes": "3000"})
-    options = WriteOptions(bootstrap=holdfast, topic="ticket.small")
+    options = WriteOptions(endpoint=Endpoint(holdfast), topic="ticket.small")
     ticket = take(options)
     values = [f"{number:03d}" + "x" * 400 for number in range(40)]
     finish(ticket, write(ticket, *values))
@@ -278,7 +279,7 @@ def test_where_rows_go(options: WriteOptions) -> None:
 
 def test_alone_a_task_needs_no_ticket(options: WriteOptions) -> None:
     """At least once: two tasks to one partition are fine."""
-    with Cluster(options.bootstrap) as cluster, pytest.raises(UnknownTopicOrPartition):
+    with Cluster(options.endpoint) as cluster, pytest.raises(UnknownTopicOrPartition):
         take_ticket(cluster, replace(options, topic="missing"), "id")
     outputs = Outputs(topics=((options.topic or "", PARTITIONS),))
     rows = pa.RecordBatch.from_pydict({"value": ["a", "b"]})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 from holdfast.records.batch import Codec
 from holdfast.spark.columns import check_columns
@@ -38,7 +39,7 @@ def test_the_names_of_sparks_kafka_sink() -> None:
         "kafka.batch.size": "7",
     }
     options = parse_write_options(given, default=Delivery.AT_LEAST_ONCE)
-    assert (options.bootstrap, options.transactional_id, options.batch_bytes) == ("h:1", "t", 7)
+    assert (options.endpoint, options.transactional_id, options.batch_bytes) == (Endpoint("h:1"), "t", 7)
     assert options.codec is Codec.LZ4
 
 
@@ -89,4 +90,4 @@ def test_columns(columns: dict[str, DataType], topic: str | None, message: str) 
     """What is no record is refused before anything is written."""
     schema = StructType([StructField(name, kind) for name, kind in columns.items()])
     with pytest.raises(UsageError, match=message):
-        check_columns(schema, WriteOptions(bootstrap="h:1", topic=topic))
+        check_columns(schema, WriteOptions(endpoint=Endpoint("h:1"), topic=topic))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_group,
     complete_topic,
     connect,
@@ -17,6 +16,7 @@ from holdfast.cli.endpoint import (
     require_topic,
 )
 from holdfast.cli.position import Kind, Position, PositionType
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from holdfast.cli import present
 from holdfast.cli.doctor_repair import repair
 from holdfast.cli.doctor_view import Teller, progress, watch
 from holdfast.cli.duration import DurationType
-from holdfast.cli.endpoint import Endpoint, connect, endpoint_options, patterns_option
+from holdfast.cli.endpoint import connect, endpoint_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.cli.spark_option import master_option
 from holdfast.cli.standing_group import StandingGroup
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _printers(
     from holdfast.cli.spark_work import spark_work
     from holdfast.doctor.on_spark import Reach, SparkPrinter
 
-    reach = Reach(bootstrap=endpoint.bootstrap, security=endpoint.security, bytes_per_second_max=limit)
+    reach = Reach(endpoint=endpoint, bytes_per_second_max=limit)
     with spark_work("holdfast doctor", master) as work, work.doing("comparing ranges"):
         yield lambda place: SparkPrinter(work.session, reach, place)
 

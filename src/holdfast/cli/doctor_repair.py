@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import present
-from holdfast.cli.endpoint import Endpoint, connect, endpoint_options, reach
+from holdfast.cli.endpoint import connect, endpoint_options, reach
 from holdfast.cli.present import json_option
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

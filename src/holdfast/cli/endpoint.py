@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from holdfast.client import BOOTSTRAP_DEFAULT
 from holdfast.errors import (
     ConnectionFailed,
     HoldfastError,
@@ -20,10 +20,10 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from holdfast.client.cluster import Cluster, Topic
+    from holdfast.client.endpoint import Endpoint
     from holdfast.client.security import Security
     from holdfast.client.transactional_ids import TransactionDescription
 
-BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 ANSWER_SECONDS_MAX = 10.0
 """For a connection, for every answer, and for a leader that moves."""
 COMPLETION_SECONDS_MAX = 1.0
@@ -43,29 +43,16 @@ bootstrap_option = click.option(
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A cluster, and how it is to be spoken to."""
-
-    bootstrap: str
-    security: "Security"
-
-    def __str__(self) -> str:
-        return self.bootstrap
-
-
-def endpoint_options(command: Command) -> Command:
-    """`--bootstrap`, `-X NAME=VALUE` and `--client-config FILE`; what they come to is the command's `endpoint`."""
-
-    @bootstrap_option
-    @click.option(
+def client_options(command: Command) -> Command:
+    """`-X NAME=VALUE` and `--client-config FILE`, as `properties` and `client_config`."""
+    properties = click.option(
         "-X",
         "properties",
         multiple=True,
         metavar="NAME=VALUE",
         help="A client option by librdkafka's name: security.protocol, ssl.ca.location, sasl.mechanism, … Repeatable.",
     )
-    @click.option(
+    file = click.option(
         "--client-config",
         type=click.Path(path_type=Path),
         envvar="HOLDFAST_CLIENT_CONFIG",
@@ -73,6 +60,14 @@ def endpoint_options(command: Command) -> Command:
         metavar="FILE",
         help="Client options from a file, one NAME=VALUE a line; -X goes before.",
     )
+    return properties(file(command))
+
+
+def endpoint_options(command: Command) -> Command:
+    """`--bootstrap` and the client options; what they come to is the command's `endpoint`."""
+
+    @bootstrap_option
+    @client_options
     @wraps(command)
     def with_endpoint(
         *arguments: Any,
@@ -84,13 +79,16 @@ def endpoint_options(command: Command) -> Command:
         if click.get_current_context().invoked_subcommand is not None:
             # The command below has options of its own; the environment's file is its affair, too.
             client_config = None
-        endpoint = Endpoint(bootstrap, _security(properties, client_config))
+        from holdfast.client.endpoint import Endpoint
+
+        endpoint = Endpoint(bootstrap, parse_client_options(properties, client_config))
         return command(*arguments, endpoint=endpoint, **options)
 
     return cast(Command, with_endpoint)
 
 
-def _security(properties: Sequence[str], file: Path | None) -> "Security":
+def parse_client_options(properties: Sequence[str], file: Path | None) -> "Security":
+    """What -X and --client-config come to."""
     from holdfast.client.security import parse_security, read_properties, split_property
 
     given = {} if file is None else read_properties(file)
@@ -98,27 +96,22 @@ def _security(properties: Sequence[str], file: Path | None) -> "Security":
 
 
 @contextmanager
-def connect(endpoint: Endpoint | str, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator["Cluster"]:
-    """A client of the cluster, without security where nothing but addresses is named; the first request connects."""
+def connect(endpoint: "Endpoint | str", *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator["Cluster"]:
+    """A client of the cluster; the first request connects."""
     from holdfast.client.cluster import Cluster
-    from holdfast.client.connection import PLAINTEXT
 
-    with Cluster(
-        str(endpoint),
-        client_id="holdfast-cli",
-        timeout=seconds_max,
-        patience_s=seconds_max,
-        security=PLAINTEXT if isinstance(endpoint, str) else endpoint.security,
-    ) as cluster:
+    with Cluster(endpoint, client_id="holdfast-cli", timeout=seconds_max, patience_s=seconds_max) as cluster:
         yield cluster
 
 
 @contextmanager
 def _completing(ctx: click.Context) -> Iterator["Cluster"]:
     """The cluster that the command would ask, for the shell: it answers at once, or there is nothing to be offered."""
+    from holdfast.client.endpoint import Endpoint
+
     given = ctx.params
-    bootstrap = given.get("bootstrap") or BOOTSTRAP_DEFAULT
-    endpoint = Endpoint(bootstrap, _security(given.get("properties") or (), given.get("client_config")))
+    security = parse_client_options(given.get("properties") or (), given.get("client_config"))
+    endpoint = Endpoint(given.get("bootstrap") or BOOTSTRAP_DEFAULT, security)
     with connect(endpoint, seconds_max=COMPLETION_SECONDS_MAX) as cluster:
         yield cluster
 

@@ -8,7 +8,6 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_group,
     complete_topic,
     connect,
@@ -18,6 +17,7 @@ from holdfast.cli.endpoint import (
 )
 from holdfast.cli.position import Kind, Position, TimeType, resolve
 from holdfast.cli.present import json_option
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import GroupIdNotFound, NonEmptyGroup, UsageError
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import Endpoint, endpoint_options, patterns_option
+from holdfast.cli.endpoint import endpoint_options, patterns_option
 from holdfast.cli.present import json_option
 from holdfast.cli.standing_group import StandingGroup
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import GuardRefused, HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -175,13 +176,7 @@ def _opened(
     from holdfast.guard.world import DryWorld, KafkaWorld, is_holdfast
 
     seconds = ANSWER_SECONDS_MAX
-    with Cluster(
-        endpoint.bootstrap,
-        client_id="holdfast-guard",
-        timeout=seconds,
-        patience_s=seconds,
-        security=endpoint.security,
-    ) as cluster:
+    with Cluster(endpoint, client_id="holdfast-guard", timeout=seconds, patience_s=seconds) as cluster:
         if is_holdfast(cluster):
             click.echo("this is Holdfast: no guard is needed, it drops nothing that a replica has not seen")
             yield None
@@ -201,9 +196,7 @@ def _opened(
             yield Guard(
                 state,
                 world=world,
-                doctor=BackgroundDoctor(
-                    endpoint.bootstrap, endpoint.security, answer_seconds_max=10 * seconds
-                ),
+                doctor=BackgroundDoctor(endpoint, answer_seconds_max=10 * seconds),
                 decider=Decider(Settings(margin_ms=margin_ms)),
                 write=(lambda state: None) if dry_run else file.write,
             )

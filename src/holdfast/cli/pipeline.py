@@ -8,7 +8,8 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType
-from holdfast.cli.endpoint import BOOTSTRAP_DEFAULT, connect
+from holdfast.cli.endpoint import connect
+from holdfast.cli.pipeline_file import PipelineFile, file_argument, pipeline_argument
 from holdfast.cli.present import json_option
 from holdfast.errors import PipelineRefused, UsageError
 
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 STOP_MS_MAX = 120_000
 POLL_S = 0.1
 
-bootstrap_option = click.option(
-    "-b",
-    "--bootstrap",
-    envvar="HOLDFAST_BOOTSTRAP",
-    show_envvar=True,
-    metavar="HOST:PORT[,…]",
-    help=f"Any Kafka cluster, in place of the one that FILE names.  [default: FILE's, else {BOOTSTRAP_DEFAULT}]",
-)
-file_argument = click.argument("file", type=click.Path(path_type=Path))
 master_option = click.option(
     "--master", metavar="URL", default="local[*]", show_default=True, help="Spark master."
 )
@@ -42,15 +34,14 @@ def pipeline() -> None:
 
 
 @pipeline.command()
-@file_argument
-@bootstrap_option
+@pipeline_argument
 @master_option
 @conf_option
 @json_option
-def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...], as_json: bool) -> None:
+def check(file: PipelineFile, master: str, conf: tuple[str, ...], as_json: bool) -> None:
     """Say whether the pipeline in FILE can run: its topics, their retention, its messages' ids, its transform."""
-    found, address = _load(file, bootstrap)
-    findings = [*_ask_cluster(found, address), _try_spark(found, address, master, _settings(conf))]
+    found = file.load()
+    findings = [*_ask_cluster(found), _try_spark(found, master, _settings(conf))]
     if as_json:
         present.print_json(
             [{"good": each.is_good, "where": each.where, "what": each.what} for each in findings]
@@ -63,8 +54,7 @@ def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...],
 
 
 @pipeline.command()
-@file_argument
-@bootstrap_option
+@pipeline_argument
 @click.option(
     "--only", type=click.Choice(["service", "adapter"]), help="One part; the other has a process of its own."
 )
@@ -78,8 +68,7 @@ def check(file: Path, bootstrap: str | None, master: str, conf: tuple[str, ...],
 @master_option
 @conf_option
 def run(
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     only: str | None,
     once: bool,
     fingerprints: bool,
@@ -93,22 +82,19 @@ def run(
     from holdfast.cli.pipeline_run import run_parts
     from holdfast.pipelines.run import RunOptions
 
-    found, address = _load(file, bootstrap)
     options = RunOptions(
-        bootstrap=address,
         master=master,
         config=_settings(conf),
         is_once=once,
         keeps_fingerprints=fingerprints,
     )
-    run_parts(found, only, options)
+    run_parts(file.load(), only, options)
 
 
 @pipeline.command()
-@file_argument
-@bootstrap_option
+@pipeline_argument
 @json_option
-def status(file: Path, bootstrap: str | None, as_json: bool) -> None:
+def status(file: PipelineFile, as_json: bool) -> None:
     """Show how the pipeline in FILE is, from outside. Exit code 1 if a part of it does not run.
 
     Messages are counted under the end states that they were to be sent with; what was GIVEN UP for a topic, in delivery
@@ -117,8 +103,8 @@ def status(file: Path, bootstrap: str | None, as_json: bool) -> None:
     from holdfast.cli.pipeline_view import print_status
     from holdfast.pipelines.status import look_at
 
-    found, address = _load(file, bootstrap)
-    with connect(address) as cluster:
+    found = file.load()
+    with connect(found.endpoint) as cluster:
         parts = look_at(found, cluster)
     print_status(found, parts, as_json=as_json)
     if not all(part.is_running for part in parts):
@@ -155,25 +141,14 @@ def stop(file: Path, only: str | None, wait_ms: int) -> None:
         click.echo(f"the {part.part} has left")
 
 
-def _load(file: Path, bootstrap: str | None) -> "tuple[Pipeline, str]":
-    """The pipeline, and the cluster that it is about."""
-    from holdfast.client.cluster import parse_bootstrap
-    from holdfast.pipelines.loading import load_pipeline
-
-    found = load_pipeline(file)
-    address = bootstrap or found.bootstrap or BOOTSTRAP_DEFAULT
-    parse_bootstrap(address)
-    return found, address
-
-
-def _ask_cluster(found: "Pipeline", bootstrap: str) -> "list[Finding]":
+def _ask_cluster(found: "Pipeline") -> "list[Finding]":
     from holdfast.pipelines.check import check_cluster
 
-    with connect(bootstrap) as cluster:
+    with connect(found.endpoint) as cluster:
         return list(check_cluster(found, cluster))
 
 
-def _try_spark(found: "Pipeline", bootstrap: str, master: str, settings: dict[str, str]) -> "Finding":
+def _try_spark(found: "Pipeline", master: str, settings: dict[str, str]) -> "Finding":
     """The transform, and the source that is read through, in a session, if the function can be imported at all."""
     from holdfast.pipelines.check import Finding
     from holdfast.pipelines.transform import find_transform
@@ -190,7 +165,7 @@ def _try_spark(found: "Pipeline", bootstrap: str, master: str, settings: dict[st
         try:
             rehearse(session, found, transform)
             spec = StreamSpec(
-                bootstrap=bootstrap,
+                endpoint=found.endpoint,
                 topic=found.ingest,
                 group=found.service_group,
                 starting=found.starting,

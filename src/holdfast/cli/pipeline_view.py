@@ -10,6 +10,7 @@ import click
 from holdfast.cli import present
 from holdfast.cli.duration import told
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import HoldfastError
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.state import PartState, QueryState
@@ -22,10 +23,10 @@ ANSWER_S_MAX = 2.0
 class LiveView:
     """Shows rate, lag and end states of a part as it runs. The lag is asked of the cluster, not of the part."""
 
-    def __init__(self, part: str, bootstrap: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, part: str, endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._part = part
         self._clock = clock
-        self._cluster = Cluster(bootstrap, client_id="holdfast-cli", timeout=ANSWER_S_MAX, patience_s=0)
+        self._cluster = Cluster(endpoint, client_id="holdfast-cli", timeout=ANSWER_S_MAX, patience_s=0)
         self._is_terminal = sys.stderr.isatty()
         self._phase = ""
         self._shown_at = 0.0

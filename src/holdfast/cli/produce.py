@@ -9,13 +9,13 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_topic,
     connect,
     endpoint_options,
     require_partitions,
     require_topic,
 )
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,16 +9,13 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import connect
+from holdfast.cli.pipeline_file import PipelineFile, pipeline_option
 from holdfast.cli.present import json_option
 from holdfast.cli.recon_desk import (
-    bootstrap_option,
     judging,
     lateness_option,
-    load,
     master_option,
-    named_again,
     open_desk,
-    pipeline_option,
     read_day,
 )
 from holdfast.cli.recon_drill import drill
@@ -42,7 +39,6 @@ recon.add_command(drill)
 @click.argument("tenant")
 @click.argument("day", metavar="DAY")
 @pipeline_option
-@bootstrap_option
 @lateness_option
 @master_option
 @json_option
@@ -51,8 +47,7 @@ def close(
     ctx: click.Context,
     tenant: str,
     day: str,
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     lateness_ms: int,
     master: str,
     as_json: bool,
@@ -68,7 +63,7 @@ def close(
     from holdfast.pipelines.recon.telling import tell_json
 
     wanted = read_day(day, lateness_ms)
-    with judging(), open_desk(file, bootstrap, master) as desk:
+    with judging(), open_desk(file, master) as desk:
         known = read_book(desk.cluster, desk.pipeline).get((tenant, wanted.date))
         verdict = close_day(desk, tenant, wanted)
         if is_news(verdict, known):
@@ -76,7 +71,7 @@ def close(
     if as_json:
         present.print_json(tell_json(verdict))
     else:
-        _print_verdict(verdict, named_again(file, bootstrap))
+        _print_verdict(verdict, file.named_again())
     if verdict.state is DayState.BLIND and known is not None and known.state is DayState.CLOSED:
         click.echo(
             f"it was closed at {_moment(known.judged_ms)}, when its messages could be read: that stands",
@@ -89,15 +84,14 @@ def close(
 @recon.command()
 @click.argument("tenant", required=False)
 @pipeline_option
-@bootstrap_option
 @json_option
-def status(tenant: str | None, file: Path, bootstrap: str | None, as_json: bool) -> None:
+def status(tenant: str | None, file: PipelineFile, as_json: bool) -> None:
     """Show the book of days: what was closed, and up to which day each tenant is complete without a hole."""
     from holdfast.pipelines.recon.book import read_book
     from holdfast.pipelines.recon.watermark import completion_watermark
 
-    found, address = load(file, bootstrap)
-    with connect(address) as cluster:
+    found = file.load()
+    with connect(found.endpoint) as cluster:
         book = read_book(cluster, found)
     tenants = sorted({name for name, _ in book if tenant in {None, name}})
     rows: list[tuple[object, ...]] = []
@@ -124,7 +118,6 @@ def status(tenant: str | None, file: Path, bootstrap: str | None, as_json: bool)
 @click.argument("tenant")
 @click.argument("id", metavar="ID")
 @pipeline_option
-@bootstrap_option
 @master_option
 @json_option
 @click.pass_context
@@ -132,8 +125,7 @@ def explain(
     ctx: click.Context,
     tenant: str,
     id: str,  # noqa: A002
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     master: str,
     as_json: bool,
 ) -> None:
@@ -143,7 +135,7 @@ def explain(
     from holdfast.pipelines.recon.law import judge
     from holdfast.pipelines.recon.telling import sighting_json
 
-    with open_desk(file, bootstrap, master) as desk:
+    with open_desk(file, master) as desk:
         lives = life_of(desk, tenant, id)
         law = desk.law
     told_lives: list[dict[str, Any]] = [
@@ -179,7 +171,6 @@ def explain(
 @click.argument("day", metavar="DAY")
 @click.option("--dry-run", is_flag=True, help="Say what would be forwarded, and forward nothing.")
 @pipeline_option
-@bootstrap_option
 @lateness_option
 @master_option
 @json_option
@@ -189,8 +180,7 @@ def repair(
     tenant: str,
     day: str,
     dry_run: bool,
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     lateness_ms: int,
     master: str,
     as_json: bool,
@@ -204,7 +194,7 @@ def repair(
     from holdfast.pipelines.recon.repair import repair_day
 
     wanted = read_day(day, lateness_ms)
-    with open_desk(file, bootstrap, master) as desk:
+    with open_desk(file, master) as desk:
         repaired = repair_day(desk, tenant, wanted, dry_run=dry_run)
     plan = repaired.plan
     if as_json:
@@ -250,7 +240,6 @@ def repair(
     help="The page; beside it goes the same as JSON.",
 )  # fmt: skip
 @pipeline_option
-@bootstrap_option
 @lateness_option
 @master_option
 @click.pass_context
@@ -259,8 +248,7 @@ def report(
     tenant: str,
     day: str,
     output: Path,
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     lateness_ms: int,
     master: str,
 ) -> None:
@@ -271,12 +259,12 @@ def report(
     from holdfast.pipelines.watch.profile import derive
 
     wanted = read_day(day, lateness_ms)
-    with judging(), open_desk(file, bootstrap, master) as desk:
+    with judging(), open_desk(file, master) as desk:
         verdict = close_day(desk, tenant, wanted)
         flow = flow_of_day(desk, tenant, wanted)
         pipeline = desk.pipeline
     profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
-    options = named_again(file, bootstrap)
+    options = file.named_again()
     page = render(verdict, pipeline.budget, flow=flow, profile=profile, options=options)
     output.write_text(page, encoding="utf-8")
     data = output.with_suffix(".json")

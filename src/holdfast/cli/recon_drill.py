@@ -4,8 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,8 @@ import click
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import connect
+from holdfast.cli.pipeline_file import PipelineFile, pipeline_option
 from holdfast.cli.present import json_option
-from holdfast.cli.recon_desk import bootstrap_option, load, pipeline_option
 from holdfast.cli.watch import listen_option
 from holdfast.errors import ConnectionFailed, NobodyToAsk, PipelineRefused, UsageError
 
@@ -42,7 +41,6 @@ class Report:
 @click.command()
 @click.argument("fault", type=click.Choice(FAULTS))
 @pipeline_option
-@bootstrap_option
 @listen_option
 @click.option(
     "--wait", "wait_ms", type=DurationType(), default="5m", show_default=True, metavar="DURATION",
@@ -54,8 +52,7 @@ class Report:
 def drill(
     ctx: click.Context,
     fault: str,
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     listen: str,
     wait_ms: int,
     yes: bool,
@@ -75,11 +72,11 @@ def drill(
     """
     from holdfast.pipelines.drill import FaultName, prepare
 
-    found, address = load(file, bootstrap)
+    found = file.load()
     if not yes:
         raise UsageError(f"this breaks {found.name!r} for a while: say --yes if that is what you want")
-    with connect(address) as cluster:
-        prepared = prepare(FaultName(fault), replace(found, bootstrap=address), cluster)
+    with connect(found.endpoint) as cluster:
+        prepared = prepare(FaultName(fault), found, cluster)
         report = Report(fault=fault)
         before = _alarms(listen, found.name)
         known = {alarm["kind"] for alarm in before} & prepared.kinds

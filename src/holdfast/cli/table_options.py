@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.endpoint import bootstrap_option
+from holdfast.cli.endpoint import endpoint_options
+
+if TYPE_CHECKING:
+    from holdfast.client.endpoint import Endpoint
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -15,7 +18,7 @@ master_option = click.option(
 )
 
 _OPTIONS = (
-    bootstrap_option,
+    endpoint_options,
     click.option(
         "--data",
         type=click.Path(file_okay=False, path_type=Path),
@@ -52,7 +55,7 @@ def table_options(command: Command) -> Command:
 
 def to_options(
     *,
-    bootstrap: str,
+    endpoint: "Endpoint",
     data: Path | None,
     admin: str | None,
     replica: int | None,
@@ -60,8 +63,10 @@ def to_options(
     through: str,
 ) -> dict[str, str]:
     """As `format("holdfast")` takes them. Whoever names a Holdfast has no use for the default address."""
+    from holdfast.spark.endpoint_options import tell_endpoint
+
     given = {
-        "bootstrap": None if data or admin else bootstrap,
+        **({} if data or admin else tell_endpoint(endpoint)),
         "data": data and str(data.absolute()),
         "admin": admin,
         "replica": replica and str(replica),

@@ -6,7 +6,6 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_config,
     complete_topic,
     connect,
@@ -17,6 +16,7 @@ from holdfast.cli.present import json_option
 from holdfast.cli.topic_export import export
 from holdfast.cli.topic_lead import lead
 from holdfast.cli.topic_replicas import replicas
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UnsupportedVersion, UsageError
 
 if TYPE_CHECKING:

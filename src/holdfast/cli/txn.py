@@ -9,7 +9,6 @@ import click
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_transactional_id,
     connect,
     endpoint_options,
@@ -18,6 +17,7 @@ from holdfast.cli.endpoint import (
 from holdfast.cli.present import json_option
 from holdfast.cli.txn_abort import abort
 from holdfast.cli.txn_hanging import hanging
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 from holdfast.rules.transactional_id import KAFKA_STATES
 

@@ -7,7 +7,6 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.endpoint import (
-    Endpoint,
     complete_topic,
     complete_transactional_id,
     connect,
@@ -17,6 +16,7 @@ from holdfast.cli.endpoint import (
     require_transactional_id,
 )
 from holdfast.cli.present import json_option
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import InvalidTxnState, UsageError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import click
 
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType, told
-from holdfast.cli.endpoint import Endpoint, connect, endpoint_options
+from holdfast.cli.endpoint import connect, endpoint_options
 from holdfast.cli.present import json_option
+from holdfast.client.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from holdfast.client.hanging import HangingTransaction

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +11,8 @@ import click
 from holdfast.cli import present
 from holdfast.cli.duration import DurationType
 from holdfast.cli.endpoint import connect
+from holdfast.cli.pipeline_file import PipelineFile, pipeline_option
 from holdfast.cli.present import json_option
-from holdfast.cli.recon_desk import bootstrap_option, load, pipeline_option
 from holdfast.cli.standing_group import StandingGroup
 from holdfast.errors import ConnectionFailed, HoldfastError, NobodyToAsk
 
@@ -36,7 +35,6 @@ listen_option = click.option(
 
 @click.group(cls=StandingGroup)
 @pipeline_option
-@bootstrap_option
 @listen_option
 @click.option(
     "--interval",
@@ -57,8 +55,7 @@ listen_option = click.option(
 @click.pass_context
 def watch(
     ctx: click.Context,
-    file: Path,
-    bootstrap: str | None,
+    file: PipelineFile,
     listen: str,
     interval_ms: int,
     canaries: bool,
@@ -74,14 +71,14 @@ def watch(
     from holdfast.pipelines.watch.journal import Journal
     from holdfast.pipelines.watch.profile import derive
 
-    found, address = load(file, bootstrap)
+    found = file.load()
     profile = derive(found.trigger, found.alarms, found.budget)
-    journal = Journal(found.name, profile, interval_ms=interval_ms, file=file)
-    with connect(address) as cluster:
+    journal = Journal(found.name, profile, interval_ms=interval_ms, file=file.path)
+    with connect(found.endpoint) as cluster:
         from holdfast.pipelines.watch.observer import Observer
 
         # Not before the first look that succeeds: a watcher that is started in an outage has to tell of it.
-        observer = cache(lambda: Observer(cluster, replace(found, bootstrap=address), canaries=canaries))
+        observer = cache(lambda: Observer(cluster, found, canaries=canaries))
 
         async def look() -> None:
             now_ms = time.time_ns() // 1_000_000

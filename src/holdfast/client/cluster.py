@@ -10,9 +10,9 @@ from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest
 
-from holdfast.client.connection import PLAINTEXT, Connection
+from holdfast.client.connection import Connection
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.retry import PAUSE_S_FIRST, Patience, refusal
-from holdfast.client.security import Security
 from holdfast.errors import ConnectionFailed, TransientRefusal, UnknownTopicOrPartition, UsageError
 
 METADATA_VERSIONS: Final = (4, 12)
@@ -85,20 +85,21 @@ def parse_bootstrap(bootstrap: str) -> tuple[Address, ...]:
 class Cluster:
     """Connections to the brokers of one cluster, opened when first needed; not for several threads.
 
-    `patience_s` bounds how long a request is tried again while leadership moves or brokers restart.
+    `patience_s` bounds how long a request is tried again while leadership moves or brokers restart. Who is told nothing
+    but addresses connects without security.
     """
 
     def __init__(
         self,
-        bootstrap: str,
+        endpoint: Endpoint | str,
         *,
         client_id: str = "holdfast",
         timeout: float = 30.0,
         patience_s: float = 30.0,
-        security: Security = PLAINTEXT,
     ) -> None:
-        self._bootstrap = parse_bootstrap(bootstrap)
-        self._security = security
+        found = Endpoint(endpoint) if isinstance(endpoint, str) else endpoint
+        self._bootstrap = parse_bootstrap(found.bootstrap)
+        self._security = found.security
         self._client_id = client_id
         self._timeout = timeout
         self._patience_s = patience_s

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition
-from holdfast.client.security import Security
 from holdfast.doctor.compare import Replica
 from holdfast.doctor.live import BrokerSource, Meter
 from holdfast.doctor.ranges import Prints
@@ -34,8 +34,7 @@ _ROWS: Final = "replica int, range long, print long, failure string"
 class Reach:
     """How tasks come to the brokers, and how fast all of them together may read."""
 
-    bootstrap: str
-    security: Security
+    endpoint: Endpoint
     bytes_per_second_max: int | None = None
 
 
@@ -128,7 +127,7 @@ def _take(work: _Work, place: TopicPartition, reach: Reach, size: int, seed: int
 
     rows: list[tuple[int, int, int, str | None]]
     try:
-        with Cluster(reach.bootstrap, client_id=CLIENT_ID, security=reach.security) as cluster:
+        with Cluster(reach.endpoint, client_id=CLIENT_ID) as cluster:
             meter = Meter(reach.bytes_per_second_max)
             source = BrokerSource(name=work.replica, cluster=cluster, place=place, meter=meter)
             prints = print_source(source, work.start, work.end, size=size, seed=seed)

@@ -4,7 +4,7 @@ import queue
 import threading
 
 from holdfast.client.cluster import Cluster, Topic
-from holdfast.client.security import Security
+from holdfast.client.endpoint import Endpoint
 from holdfast.doctor.cluster import Chosen, examine_topics
 from holdfast.doctor.examine import Examination
 from holdfast.doctor.live import Meter
@@ -18,9 +18,8 @@ WAIT_SECONDS_MAX = 60.0
 class BackgroundDoctor:
     """Implements `run.Doctor`: one examination after the other, on connections of its own, ended with the process."""
 
-    def __init__(self, bootstrap: str, security: Security, *, answer_seconds_max: float) -> None:
-        self._bootstrap = bootstrap
-        self._security = security
+    def __init__(self, endpoint: Endpoint, *, answer_seconds_max: float) -> None:
+        self._endpoint = endpoint
         self._answer_seconds_max = answer_seconds_max
         self._asked: queue.SimpleQueue[Examine] = queue.SimpleQueue()
         self._found: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
@@ -54,11 +53,7 @@ class BackgroundDoctor:
     def _examine(self, step: Examine) -> str | None:
         seconds = self._answer_seconds_max
         with Cluster(
-            self._bootstrap,
-            client_id="holdfast-guard",
-            timeout=seconds,
-            patience_s=seconds,
-            security=self._security,
+            self._endpoint, client_id="holdfast-guard", timeout=seconds, patience_s=seconds
         ) as cluster:
             whole = cluster.topic(step.topic)
             if step.partition not in whole.partitions:

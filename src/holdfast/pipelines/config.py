@@ -6,6 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.pipelines.identity import Identity
 
 FILE: Final = Path("pipeline.yaml")
@@ -106,7 +107,9 @@ class Pipeline:
 
     path: Path
     name: str
-    bootstrap: str | None
+    endpoint: Endpoint
+    client_config: Path | None
+    """The file that told of its security, if the pipeline's own does."""
     identity: Identity
     ingest: str
     starting: str

@@ -14,6 +14,7 @@ from holdfast.pipelines.dual import DualSends
 from holdfast.pipelines.frames import ingested, route
 from holdfast.spark.aside import Added, Aside
 from holdfast.spark.sink import Sink
+from holdfast.spark.write_options import WriteOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +35,11 @@ class Delivery(Protocol):
         ...
 
 
-def delivery_of(pipeline: Pipeline, bootstrap: str) -> Delivery:
+def delivery_of(pipeline: Pipeline) -> Delivery:
     """The one that the file chooses."""
     if pipeline.mode is Mode.DUAL:
-        return DualDelivery(pipeline, bootstrap)
-    return ExactDelivery(pipeline, bootstrap)
+        return DualDelivery(pipeline)
+    return ExactDelivery(pipeline)
 
 
 def service_id(pipeline: Pipeline) -> str:
@@ -58,10 +59,12 @@ class ExactDelivery:
     transaction the audit topic and the books are part of the same transaction.
     """
 
-    def __init__(self, pipeline: Pipeline, bootstrap: str) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._sink = Sink(
-            bootstrap=bootstrap, topics=",".join(pipeline.outputs), transactional_id=service_id(pipeline)
+            WriteOptions(
+                endpoint=pipeline.endpoint, topics=pipeline.outputs, transactional_id=service_id(pipeline)
+            )
         )
 
     def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
@@ -88,9 +91,9 @@ class ExactDelivery:
 class DualDelivery:
     """Mode dual: each message is sent to its topic, then to the audit topic, by sends that know nothing of another."""
 
-    def __init__(self, pipeline: Pipeline, bootstrap: str) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._sends = DualSends(bootstrap)
+        self._sends = DualSends(pipeline.endpoint)
 
     def __call__(self, identified: DataFrame, ended: DataFrame, batch_id: int) -> Delivered:
         """See Delivery. A crash after the first send makes the next attempt send it again."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition
 from holdfast.client.piece_producer import Piece, PieceProducer
 from holdfast.client.producer import init_producer
@@ -49,14 +50,14 @@ class Sent:
 class DualSends:
     """Sends the rows of a frame, in tasks, to one topic after the other, and tells what was given up."""
 
-    def __init__(self, bootstrap: str, *, pause_s: float = PAUSE_S) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, endpoint: Endpoint, *, pause_s: float = PAUSE_S) -> None:
+        self._endpoint = endpoint
         self._pause_s = pause_s
 
     def __call__(self, records: DataFrame, topics: tuple[str, ...], *, note: Note) -> Sent:
         """The topics in the order in which a message is sent to them; what is to be sent is noted, given up or not."""
-        options = WriteOptions(bootstrap=self._bootstrap, topics=topics, delivery=Delivery.AT_LEAST_ONCE)
-        with Cluster(self._bootstrap, client_id=CLIENT_ID) as cluster:
+        options = WriteOptions(endpoint=self._endpoint, topics=topics, delivery=Delivery.AT_LEAST_ONCE)
+        with Cluster(self._endpoint, client_id=CLIENT_ID) as cluster:
             outputs = find_outputs(cluster, options)
         write = _writer(options, outputs, note, self._pause_s)
         total = Sent(given_up=Counter(), notes=[])
@@ -80,7 +81,7 @@ def _writer(
         from holdfast.spark.part_writer import pieces_of  # noqa: PLC0415
         from holdfast.spark.placing import place_rows  # noqa: PLC0415
 
-        sender = Sender(options.bootstrap, pause_s=pause_s)
+        sender = Sender(options.endpoint, pause_s=pause_s)
         notes = []
         for batch in batches:
             if batch.num_rows:
@@ -100,13 +101,13 @@ class Sender:
 
     def __init__(
         self,
-        bootstrap: str,
+        endpoint: Endpoint,
         *,
         pause_s: float = PAUSE_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.given_up: Counter[str] = Counter()
-        self._cluster = Cluster(bootstrap, client_id=CLIENT_ID, timeout=ANSWER_S_MAX, patience_s=0)
+        self._cluster = Cluster(endpoint, client_id=CLIENT_ID, timeout=ANSWER_S_MAX, patience_s=0)
         self._pause_s = pause_s
         self._sleep = sleep
         self._producer: PieceProducer | None = None

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from holdfast.client import BOOTSTRAP_DEFAULT
 from holdfast.client.cluster import parse_bootstrap
+from holdfast.client.endpoint import Endpoint
+from holdfast.client.security import PLAINTEXT, Security, parse_security, read_properties
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import (
     AUDIT,
@@ -43,10 +46,12 @@ def load_pipeline(path: Path) -> Pipeline:
     audit_topic = _topic(audit.require("topic", "orders.audit"))
     column, topics = _end_states(root, audit_topic)
     mode = Mode(root.require("delivery", "transaction").as_choice(tuple(each.value for each in Mode)))
+    client_config, security = _client_config(root.find("client_config"))
     pipeline = Pipeline(
         path=path,
         name=name,
-        bootstrap=root.get("bootstrap", _bootstrap, None),
+        endpoint=Endpoint(root.get("bootstrap", _bootstrap, BOOTSTRAP_DEFAULT), security),
+        client_config=client_config,
         identity=_identity(root.section("identity")),
         ingest=_topic(ingest.require("topic", "orders.in")),
         starting=ingest.get("starting", _starting, EARLIEST),
@@ -247,6 +252,16 @@ def _reader(value: Value) -> Reader:
 
 def _starting(value: Value) -> str:
     return value.as_choice((EARLIEST, "latest"))
+
+
+def _client_config(value: Value | None) -> tuple[Path | None, Security]:
+    if value is None:
+        return None, PLAINTEXT
+    path = value.path.parent / value.as_text()
+    try:
+        return path, parse_security(read_properties(path))
+    except UsageError as failure:
+        value.refuse(str(failure))
 
 
 def _bootstrap(value: Value) -> str:

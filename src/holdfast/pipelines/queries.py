@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.errors import HoldfastError
 from holdfast.pipelines.config import Adapter, Pipeline, Reader
@@ -27,6 +27,7 @@ from holdfast.pipelines.streams import StreamSpec, columns_of, open_stream
 from holdfast.spark.brevity import told_to_spark
 from holdfast.spark.schema import COLUMNS
 from holdfast.spark.sink import Sink
+from holdfast.spark.write_options import WriteOptions
 
 RECORD: Final = ("key", "value", "timestamp", "headers")
 FORWARDED: Final = "forwarded"
@@ -50,7 +51,7 @@ class RunningQuery:
         self._batch_id = -1
         self._positions: dict[str, int] = {}
         self._rows = 0
-        self._tells_group_at = ""
+        self._tells_group_at: Endpoint | None = None
         """The cluster whose group has to be told how far the query is, where its source does not tell it."""
         self._close: Callable[[], None] = lambda: None
 
@@ -58,7 +59,6 @@ class RunningQuery:
         self,
         session: SparkSession,
         pipeline: Pipeline,
-        bootstrap: str,
         batch: Batch,
         *,
         starting: str,
@@ -74,7 +74,7 @@ class RunningQuery:
         `close` lets go of what `batch` holds, when the query has ended.
         """
         spec = StreamSpec(
-            bootstrap=bootstrap,
+            endpoint=pipeline.endpoint,
             topic=self._topic,
             group=self._group,
             starting=starting,
@@ -83,7 +83,7 @@ class RunningQuery:
             ranges=ranges,
         )
         if pipeline.reader is Reader.KAFKA and not ranges:
-            self._tells_group_at = bootstrap
+            self._tells_group_at = pipeline.endpoint
 
         def briefly(frame: DataFrame, batch_id: int) -> None:
             with told_to_spark():
@@ -163,8 +163,8 @@ class RunningQuery:
                 self._batch_id = progress.batchId
                 self._positions = _positions(progress.sources[0].endOffset, self._topic)
                 rows += progress.numInputRows
-        if rows and self._tells_group_at:
-            self._tell_group()
+        if rows and self._tells_group_at is not None:
+            self._tell_group(self._tells_group_at)
         if self._name != SERVICE:
             self.messages[FORWARDED] += rows
         self._rows += rows
@@ -179,30 +179,28 @@ class RunningQuery:
             given_up=dict(self.given_up),
         )
 
-    def _tell_group(self) -> None:
+    def _tell_group(self, endpoint: Endpoint) -> None:
         """For lag tools alone: if nobody listens now, the next look says more."""
         places = {
             TopicPartition(self._topic, int(partition)): offset
             for partition, offset in self._positions.items()
         }
-        with suppress(HoldfastError), Cluster(self._tells_group_at, patience_s=0) as cluster:
+        with suppress(HoldfastError), Cluster(endpoint, patience_s=0) as cluster:
             commit_group_offsets(cluster, self._group, places)
 
 
 def service_query(
     session: SparkSession,
     pipeline: Pipeline,
-    bootstrap: str,
     transform: Transform,
     trigger: Mapping[str, Any],
 ) -> RunningQuery:
     """Ingest topic → transform → where the delivery mode sends it."""
     query = RunningQuery(SERVICE, pipeline.ingest, pipeline.service_group)
-    service = Service(pipeline, transform, delivery_of(pipeline, bootstrap), on_batch=query.note)
+    service = Service(pipeline, transform, delivery_of(pipeline), on_batch=query.note)
     query.start(
         session,
         pipeline,
-        bootstrap,
         service,
         starting=pipeline.starting,
         checkpoint=pipeline.checkpoint / SERVICE,
@@ -213,17 +211,17 @@ def service_query(
 
 
 def adapter_query(
-    session: SparkSession, pipeline: Pipeline, adapter: Adapter, bootstrap: str, trigger: Mapping[str, Any]
+    session: SparkSession, pipeline: Pipeline, adapter: Adapter, trigger: Mapping[str, Any]
 ) -> RunningQuery:
     """A topic of the service → the audit topic, record by record as they are."""
     query = RunningQuery(adapter.name, adapter.topic, adapter.group)
+    transactional_id = adapter_id(pipeline, adapter.name)
     sink = Sink(
-        bootstrap=bootstrap, topic=pipeline.audit, transactional_id=adapter_id(pipeline, adapter.name)
+        WriteOptions(endpoint=pipeline.endpoint, topic=pipeline.audit, transactional_id=transactional_id)
     )
     query.start(
         session,
         pipeline,
-        bootstrap,
         lambda frame, batch_id: sink(frame.select(*RECORD), batch_id),
         starting=adapter.starting,
         checkpoint=pipeline.checkpoint / f"adapter.{adapter.name}",
@@ -232,17 +230,14 @@ def adapter_query(
     return query
 
 
-def fingerprint_query(
-    session: SparkSession, pipeline: Pipeline, bootstrap: str, trigger: Mapping[str, Any]
-) -> RunningQuery:
+def fingerprint_query(session: SparkSession, pipeline: Pipeline, trigger: Mapping[str, Any]) -> RunningQuery:
     """All topics of the pipeline → their fingerprints."""
     topics = ",".join(topics_of(pipeline))
     query = RunningQuery(FINGERPRINTS, topics, f"{pipeline.name}.{FINGERPRINTS}")
-    keeper = Keeper(replace(pipeline, bootstrap=bootstrap), tasks=session.sparkContext.defaultParallelism)
+    keeper = Keeper(pipeline, tasks=session.sparkContext.defaultParallelism)
     query.start(
         session,
         pipeline,
-        bootstrap,
         keeper,
         starting="earliest",
         checkpoint=pipeline.checkpoint / FINGERPRINTS,

@@ -45,7 +45,6 @@ OnState = Callable[[PartState], None]
 class RunOptions:
     """What is not the pipeline's own affair."""
 
-    bootstrap: str
     master: str = "local[*]"
     config: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
@@ -83,7 +82,7 @@ class Run:
     def _run(self) -> None:
         transform = find_transform(self._pipeline) if self._part == SERVICE else None
         # Whoever has given a wrong address wants to know: once it has run, a query waits for a log that is away.
-        with Cluster(self._options.bootstrap) as cluster:
+        with Cluster(self._pipeline.endpoint) as cluster:
             cluster.topic(self._pipeline.ingest)
         if transform is not None:
             # Workers need not find the module where this process has found it.
@@ -109,12 +108,10 @@ class Run:
     ) -> list[RunningQuery]:
         interval = f"{self._pipeline.trigger.interval_ms} milliseconds"
         trigger = {"availableNow": True} if self._options.is_once else {"processingTime": interval}
-        bootstrap = self._options.bootstrap
         if transform is not None:
-            return [service_query(session, self._pipeline, bootstrap, transform, trigger)]
+            return [service_query(session, self._pipeline, transform, trigger)]
         return [
-            adapter_query(session, self._pipeline, adapter, bootstrap, trigger)
-            for adapter in self._pipeline.adapters
+            adapter_query(session, self._pipeline, adapter, trigger) for adapter in self._pipeline.adapters
         ]
 
     def _start_fingerprints(self, session: SparkSession) -> list[RunningQuery]:
@@ -122,7 +119,7 @@ class Run:
         if self._part != SERVICE or self._options.is_once or not self._options.keeps_fingerprints:
             return []
         trigger = {"processingTime": f"{max(KEEP_MS, self._pipeline.trigger.interval_ms)} milliseconds"}
-        return [fingerprint_query(session, self._pipeline, self._options.bootstrap, trigger)]
+        return [fingerprint_query(session, self._pipeline, trigger)]
 
     def _watch(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
         """Until all have ended, or are told to. Those beside are not told of: they are no part of the way."""

@@ -6,8 +6,12 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.client.endpoint import Endpoint
+from holdfast.client.java_names import to_java
+from holdfast.client.security import tell_security
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import Mode, Pipeline, Reader
+from holdfast.spark.endpoint_options import tell_endpoint
 from holdfast.spark.schema import COLUMNS, KEY_HASH
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -17,7 +21,7 @@ CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 class StreamSpec:
     """What of which topic."""
 
-    bootstrap: str
+    endpoint: Endpoint
     topic: str
     group: str
     """Told how far the query is, by Holdfast's source; Spark's connector tells no group anything."""
@@ -43,7 +47,7 @@ def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> 
     if pipeline.reader is Reader.KAFKA and not spec.ranges:
         return _through_connector(session, pipeline, spec, options)
     own = {
-        "bootstrap": spec.bootstrap,
+        **tell_endpoint(spec.endpoint),
         "topic": spec.topic,
         "group": spec.group,
         "ranges": str(spec.ranges).lower(),
@@ -56,8 +60,8 @@ def open_stream(session: SparkSession, pipeline: Pipeline, spec: StreamSpec) -> 
 def _through_connector(
     session: SparkSession, pipeline: Pipeline, spec: StreamSpec, options: dict[str, str]
 ) -> DataFrame:
-    own = {
-        "kafka.bootstrap.servers": spec.bootstrap,
+    own = {f"kafka.{name}": value for name, value in _secure(pipeline, spec).items()} | {
+        "kafka.bootstrap.servers": spec.endpoint.bootstrap,
         "subscribe": spec.topic,
         "includeHeaders": "true",
         # As it comes it shows what was aborted.
@@ -72,3 +76,10 @@ def _through_connector(
             f"{pipeline.at('reader')}: reader: kafka is Spark's own connector, and its jar is not on the class path:"
             f" start with --conf spark.jars.packages={CONNECTOR}:{session.version}, or leave reader out"
         ) from None
+
+
+def _secure(pipeline: Pipeline, spec: StreamSpec) -> dict[str, str]:
+    try:
+        return to_java(tell_security(spec.endpoint.security))
+    except UsageError as failure:
+        raise UsageError(f"{pipeline.at('reader')}: reader: kafka: {failure}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.client.admin import find_address
 from holdfast.client.beside import find_admin_beside
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.offsets import Isolation
 from holdfast.client.readings import (
     Reading,
@@ -95,10 +96,10 @@ def find_reading(options: ReadOptions) -> HeldReading | None:
     if stores.snapshot is not None:
         return HeldReading(reading=_load(stores.snapshot), hold=None)
     try:
-        address = find_admin(stores, options.bootstrap)
+        address = find_admin(stores, options.endpoint)
         if address is None:
             raise ConnectionFailed(
-                f"option bootstrap: {options.bootstrap} is no Holdfast of this machine, whose stores could be read"
+                f"option bootstrap: {options.endpoint} is no Holdfast of this machine, whose stores could be read"
             )
         return hold_reading(
             address,
@@ -115,13 +116,13 @@ def find_reading(options: ReadOptions) -> HeldReading | None:
         return None
 
 
-def find_admin(stores: StoreOptions, bootstrap: str) -> str | None:
+def find_admin(stores: StoreOptions, endpoint: Endpoint) -> str | None:
     """The admin service: the one that is named, or that of a Holdfast of this machine."""
     if stores.admin is not None:
         return stores.admin
     if stores.data is not None:
         return find_address(stores.data)
-    with Cluster(bootstrap) as cluster:
+    with Cluster(endpoint) as cluster:
         return find_admin_beside(cluster)
 
 

@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from holdfast.client.cluster import parse_bootstrap
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation
 from holdfast.errors import UsageError
+from holdfast.spark.endpoint_options import (
+    CLIENT_OPTIONS,
+    ENDPOINT_OPTIONS,
+    is_client_option,
+    parse_endpoint,
+)
 from holdfast.spark.schema import COLUMNS, KEY_HASH, is_column
 from holdfast.spark.store_options import STORE_OPTIONS, StoreOptions, parse_store_options
 
@@ -21,7 +27,7 @@ ALIASES: Final = {
 """What Spark's Kafka source calls the same thing."""
 
 KNOWN: Final = (
-    "bootstrap",
+    *ENDPOINT_OPTIONS,
     "topic",
     "subscribePattern",
     "startingOffsets",
@@ -58,8 +64,8 @@ Offsets = Literal["earliest", "latest"] | Mapping[str, Mapping[int, int]] | Mome
 class ReadOptions:
     """What to read, from where, and in how many pieces."""
 
-    bootstrap: str
-    """Empty where the stores are named instead."""
+    endpoint: Endpoint
+    """Without an address where the stores are named instead."""
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
     """Chooses topics in place of their names."""
@@ -91,7 +97,7 @@ class ReadOptions:
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Reads the options, whatever the case of their names; a UsageError names the option that is wrong."""
     given = _by_name(options, KNOWN)
-    return _read(given, starting=_starting(given, "earliest", not_allowed="latest"))
+    return _read(given, options, starting=_starting(given, "earliest", not_allowed="latest"))
 
 
 def parse_stream_options(options: Mapping[str, str]) -> ReadOptions:
@@ -103,7 +109,7 @@ def parse_stream_options(options: Mapping[str, str]) -> ReadOptions:
         if name in STORE_OPTIONS:
             raise UsageError(f"option {name}: a stream is read through an agent")
     return replace(
-        _read(given, starting=_starting(given, "latest", not_allowed=None)),
+        _read(given, options, starting=_starting(given, "latest", not_allowed=None)),
         trigger_offsets_max=_count(given.get("maxOffsetsPerTrigger"), "maxOffsetsPerTrigger"),
         trigger_bytes_max=_count(given.get("maxBytesPerTrigger"), "maxBytesPerTrigger"),
         group=given.get("group"),
@@ -132,7 +138,7 @@ def schema_columns(options: Mapping[str, str]) -> tuple[str, ...]:
             raise for_batches from None
 
 
-def _read(given: Mapping[str, str], *, starting: Offsets) -> ReadOptions:
+def _read(given: Mapping[str, str], options: Mapping[str, str], *, starting: Offsets) -> ReadOptions:
     if given.get("failOnDataLoss", "true").strip().lower() != "true":
         raise UsageError(
             "option failOnDataLoss: a range is read whole or not at all, so that it can only be true"
@@ -141,7 +147,7 @@ def _read(given: Mapping[str, str], *, starting: Offsets) -> ReadOptions:
     stores = parse_store_options(given)
     needs_bootstrap = "bootstrap" in given or not stores.is_enough
     return ReadOptions(
-        bootstrap=_bootstrap(_required(given, "bootstrap", "127.0.0.1:9092")) if needs_bootstrap else "",
+        endpoint=parse_endpoint(given, options) if needs_bootstrap else Endpoint(""),
         topics=() if pattern else _names(_required(given, "topic", "orders"), "topic"),
         pattern=pattern,
         starting=starting,
@@ -160,13 +166,15 @@ def _by_name(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]
     spelled |= {alias: name for alias, name in ALIASES.items() if name in known}
     given: dict[str, str] = {}
     for written, value in options.items():
+        if is_client_option(written):
+            continue
         name = spelled.get(written.lower())
         if name is None:
             if written.lower() in _STREAM_ONLY:
                 raise UsageError(f"option {written} is for streams")
             raise UsageError(
                 f"option {written} is not known to format holdfast; "
-                f"known are {', '.join(known)} and the aliases {', '.join(ALIASES)}"
+                f"known are {', '.join(known)}, the aliases {', '.join(ALIASES)}, and {CLIENT_OPTIONS}"
             )
         if given.setdefault(name, value) != value:
             raise UsageError(f"option {name} is given twice, as {given[name]!r} and as {value!r}")
@@ -177,14 +185,6 @@ def _required(given: Mapping[str, str], name: str, example: str) -> str:
     value = given.get(name, "").strip()
     if not value:
         raise UsageError(f'option {name} is missing; for example .option("{name}", "{example}")')
-    return value
-
-
-def _bootstrap(value: str) -> str:
-    try:
-        parse_bootstrap(value)
-    except UsageError as error:
-        raise UsageError(f"option bootstrap: {error}") from None
     return value
 
 

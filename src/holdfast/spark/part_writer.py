@@ -80,7 +80,7 @@ def write_part(
             " partitions: repartition with holdfast.spark.sink.by_output_partition, or use its Sink"
         )
     on_step(Step.WRITING)
-    with Cluster(ticket.options.bootstrap, client_id=CLIENT_ID) as cluster:
+    with Cluster(ticket.options.endpoint, client_id=CLIENT_ID) as cluster:
         claim = make_claim(
             cluster,
             ticket.identity.transactional_id,
@@ -106,7 +106,7 @@ def write_alone(
     options: WriteOptions, batches: Iterable[pa.RecordBatch], outputs: Outputs, *, task: int
 ) -> Report:
     """Writes the rows of one task under a producer id of its own: at least once, since a task may run again."""
-    with Cluster(options.bootstrap, client_id=CLIENT_ID) as cluster:
+    with Cluster(options.endpoint, client_id=CLIENT_ID) as cluster:
         producer_id, producer_epoch = init_producer(cluster)
         identity = Identity(transactional_id="", producer_id=producer_id, producer_epoch=producer_epoch)
         producer = PieceProducer(cluster, identity, generation=None)

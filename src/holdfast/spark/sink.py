@@ -56,13 +56,20 @@ _LOG: Final = logging.getLogger(__name__)
 class Sink:
     """For `foreachBatch`; its options are those of writing with `format("holdfast")`, as `transactional_id=...`.
 
+    Who has read them already gives them as they are.
     `attempts` bounds how often a batch is tried before the query fails.
     """
 
     def __init__(
-        self, *, attempts: int = BATCH_ATTEMPTS, on_step: OnStep = ignore, **options: str | int
+        self,
+        parsed: WriteOptions | None = None,
+        /,
+        *,
+        attempts: int = BATCH_ATTEMPTS,
+        on_step: OnStep = ignore,
+        **options: str | int,
     ) -> None:
-        self._options = options_from(options, default=Delivery.EXACTLY_ONCE)
+        self._options = parsed or options_from(options, default=Delivery.EXACTLY_ONCE)
         self._attempts = attempts
         self._on_step = on_step
         self._claims: dict[int, Claim] = {}
@@ -99,7 +106,7 @@ class Sink:
 
     def _write(self, frame: DataFrame, query_id: str, batch_id: int, aside: Aside | None) -> None:
         # A sink is not told when its query ends, so that it keeps no connection from one batch to the next.
-        with Cluster(self._options.bootstrap, client_id=CLIENT_ID) as cluster:
+        with Cluster(self._options.endpoint, client_id=CLIENT_ID) as cluster:
             if self._options.delivery is Delivery.AT_LEAST_ONCE:
                 assert aside is None, "what is written again would be noted again"
                 _collect(frame.mapInArrow(_alone(self._options, cluster), REPORT_SCHEMA))
@@ -152,7 +159,7 @@ def by_output_partition(frame: DataFrame, **options: str | int) -> DataFrame:
     `topic` too.
     """
     parsed = options_from(options, default=Delivery.EXACTLY_ONCE)
-    with Cluster(parsed.bootstrap, client_id=CLIENT_ID) as cluster:
+    with Cluster(parsed.endpoint, client_id=CLIENT_ID) as cluster:
         outputs = find_outputs(cluster, parsed)
     return place(frame, parsed, outputs)
 

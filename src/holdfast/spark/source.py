@@ -122,7 +122,7 @@ class HoldfastReader(DataSourceReader):
         held = find_reading(self._options)
         if held is not None:
             return [StoredPartition(work) for work in plan_stored(held, self._options)]
-        with Cluster(self._options.bootstrap) as cluster:
+        with Cluster(self._options.endpoint) as cluster:
             return [RangePartition(offsets) for offsets in plan(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -136,7 +136,7 @@ class HoldfastReader(DataSourceReader):
             from holdfast.spark.rows import read_rows  # noqa: PLC0415
 
             options = self._options
-            with Cluster(options.bootstrap) as cluster:
+            with Cluster(options.endpoint) as cluster:
                 yield from read_rows(
                     cluster,
                     partition.offsets,

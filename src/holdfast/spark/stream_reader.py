@@ -129,7 +129,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _cluster(self) -> Cluster:
         if self._connection is None:
-            self._connection = Cluster(self._options.bootstrap, client_id=CLIENT_ID)
+            self._connection = Cluster(self._options.endpoint, client_id=CLIENT_ID)
         return self._connection
 
     def _wait_for_ends(self) -> Positions:

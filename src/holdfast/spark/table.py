@@ -80,7 +80,7 @@ _KEPT = ("replica", "columns", "minpartitions", "maxrecordsperpartition", "isola
 
 
 def _agents_snapshot(session: SparkSession, parsed: ReadOptions, options: Mapping[str, str]) -> Snapshot:
-    with Cluster(parsed.bootstrap) as cluster:
+    with Cluster(parsed.endpoint) as cluster:
         ranges = find_ranges(cluster, parsed)
     starts = {(each.topic, each.partition): each.start for each in ranges}
     ends = {(each.topic, each.partition): each.end for each in ranges}

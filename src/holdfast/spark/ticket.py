@@ -174,7 +174,7 @@ def abandon(ticket: Ticket) -> None:
     request = transactions.end_txn(ticket.identity, committed=False)
     with (
         suppress(HoldfastError),
-        Cluster(ticket.options.bootstrap, client_id=CLIENT_ID, patience_s=0) as cluster,
+        Cluster(ticket.options.endpoint, client_id=CLIENT_ID, patience_s=0) as cluster,
     ):
         find_coordinator(cluster, CoordinatorType.TRANSACTION, name).send(
             request, versions=ticket.generation.end_txn

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from holdfast.client.cluster import parse_bootstrap
+from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 from holdfast.records.batch import Codec
+from holdfast.spark.endpoint_options import (
+    CLIENT_OPTIONS,
+    ENDPOINT_OPTIONS,
+    is_client_option,
+    parse_endpoint,
+)
 
 ALIASES: Final = {
     "kafka.bootstrap.servers": "bootstrap",
@@ -20,7 +26,7 @@ ALIASES: Final = {
 """What Spark's Kafka sink calls the same thing."""
 
 KNOWN: Final = (
-    "bootstrap",
+    *ENDPOINT_OPTIONS,
     "topic",
     "topics",
     "delivery",
@@ -51,7 +57,7 @@ class Delivery(Enum):
 class WriteOptions:
     """Where rows go, and how."""
 
-    bootstrap: str
+    endpoint: Endpoint
     topic: str | None = None
     """Where all rows go; else the column `topic` says it."""
     topics: tuple[str, ...] = ()
@@ -74,17 +80,10 @@ class WriteOptions:
 def parse_write_options(options: Mapping[str, str], *, default: Delivery) -> WriteOptions:
     """Reads the options, whatever the case of their names; a UsageError names the option that is wrong."""
     given = _by_name(options)
-    bootstrap = given.get("bootstrap", "").strip()
-    if not bootstrap:
-        raise UsageError('option bootstrap is missing; for example .option("bootstrap", "127.0.0.1:9092")')
-    try:
-        parse_bootstrap(bootstrap)
-    except UsageError as error:
-        raise UsageError(f"option bootstrap: {error}") from None
     if "topic" in given and "topics" in given:
         raise UsageError("option topics is for rows with a column topic; option topic sends all rows to one")
     return WriteOptions(
-        bootstrap=bootstrap,
+        endpoint=parse_endpoint(given, options),
         topic=_topics(given["topic"], "topic", count_max=1)[0] if "topic" in given else None,
         topics=_topics(given["topics"], "topics") if "topics" in given else (),
         delivery=_choice(given.get("delivery", default.value), "delivery", Delivery),
@@ -113,13 +112,13 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
     spelled = {name.lower(): name for name in KNOWN} | ALIASES
     given: dict[str, str] = {}
     for written, value in options.items():
-        if written.lower() in SPARKS_OWN:
+        if written.lower() in SPARKS_OWN or is_client_option(written):
             continue
         name = spelled.get(written.lower())
         if name is None:
             raise UsageError(
                 f"option {written} is not known to writes of format holdfast; "
-                f"known are {', '.join(KNOWN)} and the aliases {', '.join(ALIASES)}"
+                f"known are {', '.join(KNOWN)}, the aliases {', '.join(ALIASES)}, and {CLIENT_OPTIONS}"
             )
         if given.setdefault(name, value) != value:
             raise UsageError(f"option {name} is given twice, as {given[name]!r} and as {value!r}")

@@ -80,7 +80,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """On its way to the tasks of a batch, twice: they share one ticket."""
         if self._ticket is None:
-            with Cluster(self._options.bootstrap, client_id=CLIENT_ID) as cluster:
+            with Cluster(self._options.endpoint, client_id=CLIENT_ID) as cluster:
                 self._ticket = take_ticket(cluster, self._options, _transactional_id(self._options))
             self._on_step(Step.TICKET)
         return self.__dict__
@@ -110,7 +110,7 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         if ticket.has_committed(query_id, batchId):
             return
         reports = [message.report for message in written]
-        with Cluster(ticket.options.bootstrap, client_id=CLIENT_ID) as cluster:
+        with Cluster(ticket.options.endpoint, client_id=CLIENT_ID) as cluster:
             commit(cluster, ticket, reports, query_id=query_id, batch_id=batchId, on_step=self._on_step)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -125,7 +125,7 @@ def _write_alone(options: WriteOptions, batches: Iterator["pa.RecordBatch"]) -> 
     from holdfast.spark.part_writer import write_alone  # noqa: PLC0415  see `source`
     from holdfast.spark.placing import place_rows  # noqa: PLC0415
 
-    with Cluster(options.bootstrap, client_id=CLIENT_ID) as cluster:
+    with Cluster(options.endpoint, client_id=CLIENT_ID) as cluster:
         outputs = find_outputs(cluster, options)
     now_ms = time.time_ns() // 1_000_000
     placed = (place_rows(batch, options, outputs, now_ms=now_ms) for batch in batches)

@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from holdfast.cli.recon import recon
-from holdfast.cli.recon_desk import named_again
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.errors import CorruptData, HoldfastError
@@ -72,7 +71,6 @@ def test_the_command_that_makes_up_for_it_means_the_pipeline_and_the_cluster_tha
     page = tmp_path / "day.html"
     assert run("report", *day, "-o", str(page), "--bootstrap", cluster.bootstrap).exit_code == 1
     assert f"<code>{repair} --bootstrap {cluster.bootstrap}</code>" in page.read_text()
-    assert named_again(Path("pipeline.yaml"), None) == []
 
 
 def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene, cluster: Cluster) -> None:

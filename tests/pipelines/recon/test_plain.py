@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.reader import OffsetRange
 from holdfast.pipelines.config import EndState
 from holdfast.pipelines.frames import STATE_HEADER
@@ -88,7 +89,7 @@ STAGES = st.sampled_from([(Stage.INGEST, None), (Stage.AUDIT, None), (Stage.DELI
 
 def piece(identity: Identity, scope: Scope, stage: tuple[Stage, EndState | None]) -> Piece:
     return Piece(
-        bootstrap="",
+        endpoint=Endpoint(""),
         offsets=OffsetRange(topic="orders", partition=3, start=0, end=1 << 40),
         stage=stage[0],
         state=stage[1],

@@ -40,9 +40,7 @@ class Stream:
     def keep(self) -> None:
         """All that is there now, by the query of `pipeline run --fingerprints`."""
         pipeline = self.scene.pipeline
-        query = fingerprint_query(
-            self.desk.session, pipeline, str(pipeline.bootstrap), {"availableNow": True}
-        )
+        query = fingerprint_query(self.desk.session, pipeline, {"availableNow": True})
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             query.await_end()

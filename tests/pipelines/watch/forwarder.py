@@ -27,7 +27,7 @@ def main() -> None:
     [adapter] = pipeline.adapters
     files, memory = PartFiles(pipeline.checkpoint, ADAPTER), pipeline.checkpoint / "position"
     started_ms = time.time_ns() // 1_000_000
-    with files.hold(), Cluster(str(pipeline.bootstrap)) as cluster:
+    with files.hold(), Cluster(pipeline.endpoint) as cluster:
         audit = Producer(cluster, pipeline.audit)
         position = int(memory.read_text()) if memory.exists() else 0
         while not files.was_asked_to_stop():

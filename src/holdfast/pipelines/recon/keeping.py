@@ -132,7 +132,7 @@ class Ledger:
     """The topic of fingerprints, held by one keeper: coverage, and the part that it adds to."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._cluster = Cluster(str(pipeline.bootstrap), client_id="holdfast-fingerprints")
+        self._cluster = Cluster(pipeline.endpoint, client_id="holdfast-fingerprints")
         self._topic = ensure_topic(self._cluster, pipeline)
         self._producer = TransactionalProducer(self._cluster, transactional_id(pipeline))
         self._producer.init()

@@ -128,7 +128,7 @@ def make_pieces(pipeline: Pipeline, ranges: Iterable[OffsetRange], scope: Scope)
     topics, written = topics_of(pipeline), carried(pipeline.identity)
     return [
         Piece(
-            bootstrap=str(pipeline.bootstrap),
+            endpoint=pipeline.endpoint,
             offsets=found,
             stage=topics[found.topic][0],
             state=topics[found.topic][1],

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.client.cluster import Cluster
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.offsets import Isolation
 from holdfast.client.reader import OffsetRange
 from holdfast.pipelines.config import DAY_MS, EndState, Pipeline
@@ -85,7 +86,7 @@ class Scope:
 class Piece:
     """Some offsets of a partition, and what stands there."""
 
-    bootstrap: str
+    endpoint: Endpoint
     offsets: OffsetRange
     stage: Stage
     state: EndState | None
@@ -160,7 +161,7 @@ def use_chunks(piece: Piece, use: Callable[[ReadableBytes, Selection], Made]) ->
     wanted = piece.offsets
     # The reader has checked every CRC: once is enough.
     selection = Selection(start=wanted.start, end=wanted.end, check_crcs=False)
-    with Cluster(piece.bootstrap) as cluster:
+    with Cluster(piece.endpoint) as cluster:
         for stored in read_stored(cluster, wanted, isolation=Isolation.READ_COMMITTED):
             yield use(stored, selection)
 
