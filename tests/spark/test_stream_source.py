@@ -17,6 +17,7 @@ from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.errors import ConnectionFailed
 from holdfast.spark.options import parse_stream_options
 from holdfast.spark.schema import SCHEMA
+from holdfast.spark.standing import Standing
 from holdfast.spark.stream_reader import HoldfastStreamReader
 from tests.spark.streams import make_topic, run
 
@@ -66,10 +67,13 @@ def test_bounded_batches_and_visible_progress(spark: SparkSession, holdfast: str
     with Cluster(holdfast) as cluster:
         last = list_offsets(cluster, "stream", dict.fromkeys(range(3), LATEST))
         committed = fetch_group_offsets(cluster, "spark-lag")
+        topic_id = str(cluster.topic("stream").topic_id)
     assert [sum(end.values()) for end in ends] == [25, 50, sum(last.values())]
     latest = json.loads(progress[0]["sources"][0]["latestOffset"])["stream"]
     assert latest == {str(partition): end for partition, end in last.items()}
     assert committed == {TopicPartition("stream", partition): end for partition, end in last.items()}
+    for shown in ("startOffset", "endOffset", "latestOffset"):
+        assert json.loads(progress[1]["sources"][0][shown])["topic ids"] == {"stream": topic_id}
     produce(holdfast, "stream", 60, 70)
     found, _ = collect(stream(spark, holdfast, **options), tmp_path)
     assert found == list(range(70))
@@ -128,10 +132,10 @@ def test_a_query_that_runs_waits_for_brokers(monkeypatch: pytest.MonkeyPatch) ->
     reader = HoldfastStreamReader(parse_stream_options({"bootstrap": "127.0.0.1:1", "topic": "t"}), SCHEMA)
     refused = [ConnectionFailed("restarting"), ConnectionFailed("restarting")]
 
-    def ends(self: HoldfastStreamReader) -> dict[TopicPartition, int]:
+    def ends(self: HoldfastStreamReader) -> Standing:
         if refused:
             raise refused.pop()
-        return {TopicPartition("t", 0): 7}
+        return Standing(positions={TopicPartition("t", 0): 7}, ids={})
 
     monkeypatch.setattr(HoldfastStreamReader, "_ends", ends)
     with pytest.raises(ConnectionFailed):

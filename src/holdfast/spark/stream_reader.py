@@ -1,9 +1,10 @@
 """Topics as streams: `spark.readStream.format("holdfast")`.
 
-An offset of the stream is the next offset of each partition, by topic; that is what progress reports show.
+An offset of the stream is the next offset of each partition, by topic, and the topics' ids; that is what progress
+reports show. A topic that is deleted and created anew has offsets from 0 again, and another id.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -16,22 +17,22 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from holdfast.client.cluster import Cluster
+from holdfast.client.cluster import Cluster, Topic
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.log_dirs import bytes_per_offset
 from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
 from holdfast.client.reader import OffsetRange
-from holdfast.errors import ConnectionFailed, OffsetOutOfRange
+from holdfast.errors import ConnectionFailed, OffsetOutOfRange, TransientRefusal
 from holdfast.spark.admission import Positions, admit, offsets_for_bytes
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.plan import find_topics, resolve_starts, split
 from holdfast.spark.source import HoldfastReader, RangePartition
+from holdfast.spark.standing import Standing, StreamOffset, find_lost, parse_offset, tell_offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 CLIENT_ID: Final = "holdfast-spark"
-StreamOffset = dict[str, dict[str, int]]
 
 
 class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -41,20 +42,20 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._connection: Cluster | None = None
-        self._latest: Positions = {}
+        self._latest: Standing | None = None
         self._target: Positions | None = None
         self._committed: Positions = {}
 
     def initialOffset(self) -> StreamOffset:  # noqa: N802
         """Where a new query begins."""
         cluster = self._cluster()
-        return {
-            topic.name: {
-                str(partition): offset
-                for partition, offset in sorted(resolve_starts(cluster, topic, self._options).items())
-            }
-            for topic in find_topics(cluster, self._options)
+        topics = find_topics(cluster, self._options)
+        starts = {
+            TopicPartition(topic.name, partition): offset
+            for topic in topics
+            for partition, offset in resolve_starts(cluster, topic, self._options).items()
         }
+        return tell_offset(starts, _ids(topics))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say of offsets and bytes per micro-batch; both are kept to where both are given."""
@@ -66,38 +67,39 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
         """Where the next micro-batch ends. Everything before its start is done with, and the group is told."""
-        done = _positions(start)
-        ends = self._latest = self._wait_for_ends()
+        stood = parse_offset(start)
+        done = stood.positions
+        found = self._latest = self._wait_for_ends(stood)
+        ends = found.positions
         # A topic that is gone has no offsets to commit, though the query still knows where it stood.
         self._commit({place: offset for place, offset in done.items() if place in ends})
+        starts = self._starts(done, ends)
         if self._target is not None:
             ends = {
-                place: min(end, self._target[place]) for place, end in ends.items() if place in self._target
+                place: min(end, max(self._target[place], starts[place]))
+                for place, end in ends.items()
+                if place in self._target
             }
-        starts = self._starts(done, ends)
-        ends = {place: max(end, starts[place]) for place, end in ends.items()}
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limit(starts, ends)
-        return _stream_offset(done | ends)
+        return tell_offset(done | ends, {**stood.ids, **found.ids})
 
     def reportLatestOffset(self) -> StreamOffset | None:  # noqa: N802
         """The ends of all partitions when they were last looked at: the backlog is what lies before them."""
-        return _stream_offset(self._latest) if self._latest else None
+        return tell_offset(self._latest.positions, self._latest.ids) if self._latest else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The ends as they are now are where the query ends."""
-        self._target = self._ends()
+        self._target = self._ends().positions
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
         """The work of a micro-batch, one task for each partition with something new unless options say otherwise."""
-        ends = _positions(end)
-        starts = self._starts(_positions(start), ends)
-        for place, offset in starts.items():
-            if ends[place] < offset:
-                raise OffsetOutOfRange(
-                    f"{place.topic}-{place.partition} was read up to {offset} and now ends at {ends[place]}: was the"
-                    " topic deleted and created anew? Then begin a new query, with a checkpoint of its own"
-                )
+        planned = parse_offset(end)
+        if self._latest is None:
+            # The batch was planned before the query was started anew, and who knows what has happened since.
+            self._latest = self._wait_for_ends(planned)
+        ends = planned.positions
+        starts = self._starts(parse_offset(start).positions, ends)
         ranges = [
             OffsetRange(topic=place.topic, partition=place.partition, start=starts[place], end=offset)
             for place, offset in sorted(ends.items())
@@ -116,7 +118,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: StreamOffset) -> None:
         """Everything up to here is done with."""
-        self._commit(_positions(end))
+        self._commit(parse_offset(end).positions)
 
     def stop(self) -> None:
         """Lets go of the brokers."""
@@ -132,25 +134,37 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection = Cluster(self._options.endpoint, client_id=CLIENT_ID)
         return self._connection
 
-    def _wait_for_ends(self) -> Positions:
-        """A query that runs need not end because brokers restart; one that begins is told at once."""
+    def _wait_for_ends(self, stood: Standing) -> Standing:
+        """A query that runs need not end because brokers restart; one that begins is told at once.
+
+        A new leader may not know yet how far a partition reaches: what is missing is lost if it does not come back.
+        """
         cluster = self._cluster()
         patience = cluster.patience()
         while True:
             try:
-                return self._ends()
+                found = self._ends()
             except ConnectionFailed as failure:
                 cluster.forget_leaders()
                 patience.wait(failure)
+                continue
+            lost = find_lost(stood, found)
+            if lost is None:
+                return found
+            try:
+                patience.wait(TransientRefusal(lost))
+            except TransientRefusal:
+                raise OffsetOutOfRange(lost) from None
 
-    def _ends(self) -> Positions:
+    def _ends(self) -> Standing:
         cluster, isolation = self._cluster(), self._options.isolation
-        found: Positions = {}
-        for topic in find_topics(cluster, self._options):
+        topics = find_topics(cluster, self._options)
+        ends: Positions = {}
+        for topic in topics:
             wanted = dict.fromkeys(topic.partitions, LATEST)
             for partition, end in list_offsets(cluster, topic.name, wanted, isolation=isolation).items():
-                found[TopicPartition(topic.name, partition)] = end
-        return found
+                ends[TopicPartition(topic.name, partition)] = end
+        return Standing(positions=ends, ids=_ids(topics))
 
     def _starts(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
         """Partitions that have come since the query began are read from their beginning."""
@@ -199,16 +213,5 @@ def _name_range(partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         )
 
 
-def _positions(offset: StreamOffset) -> Positions:
-    return {
-        TopicPartition(topic, int(partition)): position
-        for topic, partitions in offset.items()
-        for partition, position in partitions.items()
-    }
-
-
-def _stream_offset(positions: Mapping[TopicPartition, int]) -> StreamOffset:
-    found: StreamOffset = {}
-    for place, position in sorted(positions.items()):
-        found.setdefault(place.topic, {})[str(place.partition)] = position
-    return found
+def _ids(topics: Iterable[Topic]) -> dict[str, str]:
+    return {topic.name: str(topic.topic_id) for topic in topics if topic.topic_id is not None}
