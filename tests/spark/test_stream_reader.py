@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from holdfast.client.cluster import Cluster
@@ -58,6 +60,19 @@ def create_anew(bootstrap: str, topic: str, count: int) -> None:
     delete(bootstrap, topic)
     make_topic(bootstrap, topic, partitions=1)
     produce(bootstrap, topic, count)
+
+
+def add_partition(bootstrap: str, topic: str) -> None:
+    """A second one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+
+
+def remove_before(bootstrap: str, topic: str, offset: int, *, partition: int) -> None:
+    """What retention does some day."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (removed,) = admin.delete_records([Place(topic, partition, offset)]).values()
+    assert removed.result(30).low_watermark == offset
 
 
 def without_ids(offset: StreamOffset) -> StreamOffset:
@@ -123,3 +138,52 @@ def test_a_target_behind_the_query(opened: Open, monkeypatch: pytest.MonkeyPatch
     reader.prepareForTriggerAvailableNow()
     assert reader.latestOffset({"t": {"0": 7}}, ALL) == {"t": {"0": 7}}
     assert reader.latestOffset({"t": {"0": 3}}, ALL) == {"t": {"0": 5}}
+
+
+def test_a_partition_that_is_added(holdfast: str, opened: Open) -> None:
+    """Read from offset 0, whatever the query began with and however often the batch is made."""
+    make_topic(holdfast, "wider", partitions=1)
+    produce(holdfast, "wider", 5)
+    reader = opened(topic="wider", startingOffsets="latest")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == start
+    add_partition(holdfast, "wider")
+    produce(holdfast, "wider", 50, partition=1)
+    end = reader.latestOffset(start, ALL)
+    assert (end["wider"], reader.latestOffset(end, ALL)) == ({"0": 5, "1": 50}, end)
+    for each in (reader, opened(topic="wider")):
+        assert ranges(each, start, end) == [("wider-1", 0, 50)]
+
+
+@pytest.mark.parametrize("left", [20, 0])
+def test_a_partition_that_is_added_and_trimmed(holdfast: str, opened: Open, left: int) -> None:
+    """What was removed before the query came to it is lost to the query, as it is of every other partition."""
+    topic = f"trimmed-{left}"
+    make_topic(holdfast, topic, partitions=1)
+    reader = opened(topic=topic)
+    start = reader.initialOffset()
+    add_partition(holdfast, topic)
+    produce(holdfast, topic, 50, partition=1)
+    remove_before(holdfast, topic, 50 - left, partition=1)
+    end = reader.latestOffset(start, ALL)
+    for each in (reader, opened(topic=topic)):
+        (task,) = each.partitions(start, end)
+        with pytest.raises(
+            OffsetOutOfRange, match=f"offsets 0 to {49 - left} of {topic}-1 were removed before"
+        ):
+            list(each.read(task))
+
+
+def test_a_topic_that_comes_later(holdfast: str, opened: Open) -> None:
+    """What a pattern fits then has been read from nowhere yet: the same holds for all of its partitions."""
+    make_topic(holdfast, "later.a", partitions=1)
+    reader = opened(subscribePattern="later.*", startingOffsets="latest", maxOffsetsPerTrigger="3")
+    start = reader.initialOffset()
+    make_topic(holdfast, "later.b", partitions=2)
+    produce(holdfast, "later.b", 4, partition=1)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert ranges(reader, start, end) == [("later.b-1", 0, 3)]
+    remove_before(holdfast, "later.b", 2, partition=1)
+    (task,) = reader.partitions(start, end)
+    with pytest.raises(OffsetOutOfRange, match=r"offsets 0 to 1 of later\.b-1 were removed before"):
+        list(reader.read(task))

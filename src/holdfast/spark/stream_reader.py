@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from holdfast.client.cluster import Cluster, Topic
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.log_dirs import bytes_per_offset
-from holdfast.client.offsets import EARLIEST, LATEST, list_offsets
+from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.reader import OffsetRange
 from holdfast.errors import ConnectionFailed, OffsetOutOfRange, TransientRefusal
 from holdfast.spark.admission import Positions, admit, offsets_for_bytes
@@ -73,7 +73,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = found.positions
         # A topic that is gone has no offsets to commit, though the query still knows where it stood.
         self._commit({place: offset for place, offset in done.items() if place in ends})
-        starts = self._starts(done, ends)
+        starts = _starts(done, ends)
         if self._target is not None:
             ends = {
                 place: min(end, max(self._target[place], starts[place]))
@@ -99,7 +99,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The batch was planned before the query was started anew, and who knows what has happened since.
             self._latest = self._wait_for_ends(planned)
         ends = planned.positions
-        starts = self._starts(parse_offset(start).positions, ends)
+        starts = _starts(parse_offset(start).positions, ends)
         ranges = [
             OffsetRange(topic=place.topic, partition=place.partition, start=starts[place], end=offset)
             for place, offset in sorted(ends.items())
@@ -166,18 +166,6 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[TopicPartition(topic.name, partition)] = end
         return Standing(positions=ends, ids=_ids(topics))
 
-    def _starts(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
-        """Partitions that have come since the query began are read from their beginning."""
-        starts = {place: known[place] for place in ends if place in known}
-        new: dict[str, list[int]] = {}
-        for place in ends:
-            if place not in known:
-                new.setdefault(place.topic, []).append(place.partition)
-        for topic, partitions in new.items():
-            found = list_offsets(self._cluster(), topic, dict.fromkeys(partitions, EARLIEST))
-            starts |= {TopicPartition(topic, partition): offset for partition, offset in found.items()}
-        return starts
-
     def _limit(self, starts: Positions, ends: Positions) -> Positions:
         offsets_max = self._options.trigger_offsets_max
         if self._options.trigger_bytes_max is not None:
@@ -211,6 +199,14 @@ def _name_range(partition: InputPartition) -> Iterator["pa.RecordBatch"]:
                 "end": pa.array([found.end], pa.int64()),
             }
         )
+
+
+def _starts(known: Mapping[TopicPartition, int], ends: Iterable[TopicPartition]) -> Positions:
+    """Partitions that have come since the query began are read from offset 0, the same in a batch that is made again.
+
+    Nobody has read what is removed from them already: it is lost, and the tasks that are to read it say so.
+    """
+    return {place: known.get(place, 0) for place in ends}
 
 
 def _ids(topics: Iterable[Topic]) -> dict[str, str]:
