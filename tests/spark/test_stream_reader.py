@@ -10,12 +10,13 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from holdfast.client.cluster import Cluster
-from holdfast.client.groups import TopicPartition
+from holdfast.client.cluster import Cluster, Partition, Topic
+from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.topics import delete_topics
-from holdfast.errors import OffsetOutOfRange
+from holdfast.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from holdfast.spark import stream_reader
 from holdfast.spark.options import parse_stream_options
+from holdfast.spark.plan import find_topics
 from holdfast.spark.schema import SCHEMA
 from holdfast.spark.source import RangePartition
 from holdfast.spark.standing import Standing, StreamOffset
@@ -187,3 +188,81 @@ def test_a_topic_that_comes_later(holdfast: str, opened: Open) -> None:
     (task,) = reader.partitions(start, end)
     with pytest.raises(OffsetOutOfRange, match=r"offsets 0 to 1 of later\.b-1 were removed before"):
         list(reader.read(task))
+
+
+def test_a_named_topic_that_is_gone(holdfast: str, opened: Open) -> None:
+    """Whoever has named it wants it read: the query fails, be it in a batch that is made again."""
+    make_topic(holdfast, "named", partitions=1)
+    produce(holdfast, "named", 3)
+    reader = opened(topic="named")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    delete(holdfast, "named")
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic 'named'"):
+        reader.latestOffset(start, ALL)
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic 'named'"):
+        opened(topic="named").partitions(start, end)
+
+
+def test_a_topic_of_a_pattern_that_is_gone(
+    holdfast: str, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Done with, and told once with how far it was read; the others are read on, and the group hears of them alone."""
+    for topic, count in (("going.a", 5), ("going.b", 2)):
+        make_topic(holdfast, topic, partitions=1)
+        produce(holdfast, topic, count)
+    options = {"subscribePattern": r"going\..", "maxOffsetsPerTrigger": "3", "group": "leaver"}
+    reader = opened(**options)
+    limit = reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, limit)
+    assert first["going.a"] == {"0": 3}
+    delete(holdfast, "going.a")
+    produce(holdfast, "going.b", 1)
+    second = reader.latestOffset(first, limit)
+    assert reader.partitions(first, second)
+    reader.commit(second)
+    assert reader.latestOffset(second, limit) == second
+    assert (second["going.a"], second["going.b"]) == ({"0": 3}, {"0": 3})
+    with Cluster(holdfast) as cluster:
+        assert fetch_group_offsets(cluster, "leaver") == {TopicPartition("going.b", 0): 3}
+    told = "topic going.a is gone: it was read up to 0:{}; its last known end is {}"
+    assert [each.getMessage() for each in caplog.records] == [told.format(3, "0:5")]
+    # What was planned of it is to be read all the same, or not at all.
+    assert ranges(opened(**options), start, second) == [("going.a-0", 0, 3), ("going.b-0", 0, 3)]
+    # Back again, it is another topic.
+    make_topic(holdfast, "going.a", partitions=1)
+    produce(holdfast, "going.a", 9)
+    with pytest.raises(OffsetOutOfRange, match=r"topic going\.a, with id .*, was deleted and created anew"):
+        reader.latestOffset(second, limit)
+
+
+def test_a_topic_that_is_not_chosen_any_more(
+    holdfast: str, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was planned of it is read, and no more; it is not gone."""
+    for topic in ("kept.a", "left.b"):
+        make_topic(holdfast, topic, partitions=1)
+        produce(holdfast, topic, 2)
+    reader = opened(subscribePattern=r"(kept|left)\..")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    produce(holdfast, "left.b", 2)
+    for options in ({"subscribePattern": r"kept\.."}, {"topic": "kept.a"}):
+        changed = opened(**options)
+        assert ranges(changed, start, end) == [("kept.a-0", 0, 2), ("left.b-0", 0, 2)]
+        assert changed.latestOffset(end, ALL) == end
+    assert not caplog.records
+
+
+def test_a_topic_that_goes_while_it_is_asked_of(
+    holdfast: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata names it still, and nobody tells where it ends."""
+    make_topic(holdfast, "fading.a", partitions=1)
+    produce(holdfast, "fading.a", 2)
+    reader = opened(subscribePattern=r"fading\..")
+    start = reader.initialOffset()
+    ghost = Topic(name="fading.b", partitions={0: Partition(index=0, leader=1, replicas=(1,), in_sync=(1,))})
+    monkeypatch.setattr(stream_reader, "find_topics", lambda *given: [*find_topics(*given), ghost])
+    assert reader.latestOffset(start, ALL)["fading.a"] == {"0": 2}

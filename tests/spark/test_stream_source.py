@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.offsets import LATEST, list_offsets
-from holdfast.errors import ConnectionFailed
+from holdfast.errors import ConnectionFailed, HoldfastError, UnknownTopicOrPartition
 from holdfast.spark.options import parse_stream_options
 from holdfast.spark.schema import SCHEMA
 from holdfast.spark.standing import Standing
@@ -130,7 +130,11 @@ def test_refused(
 def test_a_query_that_runs_waits_for_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that begins is told at once: its address may be wrong."""
     reader = HoldfastStreamReader(parse_stream_options({"bootstrap": "127.0.0.1:1", "topic": "t"}), SCHEMA)
-    refused = [ConnectionFailed("restarting"), ConnectionFailed("restarting")]
+    refused: list[HoldfastError] = [
+        UnknownTopicOrPartition("it has just come back"),
+        ConnectionFailed("restarting"),
+        ConnectionFailed("restarting"),
+    ]
 
     def ends(self: HoldfastStreamReader) -> Standing:
         if refused:

@@ -4,6 +4,7 @@ An offset of the stream is the next offset of each partition, by topic, and the 
 reports show. A topic that is deleted and created anew has offsets from 0 again, and another id.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,17 +23,19 @@ from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.log_dirs import bytes_per_offset
 from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.reader import OffsetRange
-from holdfast.errors import ConnectionFailed, OffsetOutOfRange, TransientRefusal
+from holdfast.errors import ConnectionFailed, OffsetOutOfRange, TransientRefusal, UnknownTopicOrPartition
 from holdfast.spark.admission import Positions, admit, offsets_for_bytes
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.plan import find_topics, resolve_starts, split
 from holdfast.spark.source import HoldfastReader, RangePartition
-from holdfast.spark.standing import Standing, StreamOffset, find_lost, parse_offset, tell_offset
+from holdfast.spark.standing import Standing, StreamOffset, find_lost, parse_offset, tell_offset, tell_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 CLIENT_ID: Final = "holdfast-spark"
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -43,6 +46,8 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._connection: Cluster | None = None
         self._latest: Standing | None = None
+        self._gone: set[str] = set()
+        """Topics that have been told to be."""
         self._target: Positions | None = None
         self._committed: Positions = {}
 
@@ -69,10 +74,11 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next micro-batch ends. Everything before its start is done with, and the group is told."""
         stood = parse_offset(start)
         done = stood.positions
-        found = self._latest = self._wait_for_ends(stood)
+        found = self._wait_for_ends(stood)
+        self._warn_of_gone(done, found)
+        self._latest = found
+        self._commit(done)
         ends = found.positions
-        # A topic that is gone has no offsets to commit, though the query still knows where it stood.
-        self._commit({place: offset for place, offset in done.items() if place in ends})
         starts = _starts(done, ends)
         if self._target is not None:
             ends = {
@@ -144,7 +150,7 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             try:
                 found = self._ends()
-            except ConnectionFailed as failure:
+            except (ConnectionFailed, UnknownTopicOrPartition) as failure:
                 cluster.forget_leaders()
                 patience.wait(failure)
                 continue
@@ -156,14 +162,33 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except TransientRefusal:
                 raise OffsetOutOfRange(lost) from None
 
+    def _warn_of_gone(self, done: Positions, found: Standing) -> None:
+        """A topic that a pattern fitted may go: it is done with, though the query still knows where it stood."""
+        pattern, topics = self._options.pattern, {place.topic for place in done} - found.topics
+        gone = {topic for topic in topics if pattern is not None and pattern.fullmatch(topic)}
+        for topic in sorted(gone - self._gone):
+            end = tell_topic(self._latest.positions, topic) if self._latest else ""
+            _LOG.warning(
+                "topic %s is gone: it was read up to %s; its last known end is %s",
+                topic,
+                tell_topic(done, topic),
+                end or "not known",
+            )
+        self._gone = gone
+
     def _ends(self) -> Standing:
         cluster, isolation = self._cluster(), self._options.isolation
         topics = find_topics(cluster, self._options)
         ends: Positions = {}
         for topic in topics:
             wanted = dict.fromkeys(topic.partitions, LATEST)
-            for partition, end in list_offsets(cluster, topic.name, wanted, isolation=isolation).items():
-                ends[TopicPartition(topic.name, partition)] = end
+            try:
+                found = list_offsets(cluster, topic.name, wanted, isolation=isolation)
+            except UnknownTopicOrPartition:
+                if self._options.pattern is None:
+                    raise
+                continue  # deleted just now, and the pattern fits topics that are there
+            ends |= {TopicPartition(topic.name, partition): end for partition, end in found.items()}
         return Standing(positions=ends, ids=_ids(topics))
 
     def _limit(self, starts: Positions, ends: Positions) -> Positions:
@@ -180,6 +205,12 @@ class HoldfastStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _commit(self, done: Positions) -> None:
         group = self._options.group
+        # A topic that is gone has no offsets to commit.
+        done = {
+            place: offset
+            for place, offset in done.items()
+            if self._latest and place in self._latest.positions
+        }
         if group is not None and done and done != self._committed:
             commit_group_offsets(self._cluster(), group, done)
             self._committed = done
