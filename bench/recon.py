@@ -40,7 +40,6 @@ from holdfast.pipelines.recon.keeping import Keeper
 from holdfast.pipelines.recon.law import Kind
 from holdfast.pipelines.recon.looking import (
     count_offsets,
-    day_starts,
     narrow,
     pieces_of_day,
     sum_up,
@@ -141,10 +140,9 @@ def ours(desk: Desk, truth: Truth) -> Wrong:
     """Fingerprints of all tenants, then an exact look at the cells that differ, as `close_day` does it for one."""
     begun = time.perf_counter()
     pipeline, views = desk.pipeline, view_partitions(desk.cluster, desk.pipeline)
-    starts = day_starts(desk.cluster, views, DAY)
     with held_beside(desk.session, desk.cluster, pipeline) as held:
         assert held is not None
-        pieces = place(held, pieces_of_day(pipeline, views, DAY, starts, tenant=None, tasks=desk.tasks))
+        pieces = place(held, pieces_of_day(pipeline, views, DAY, tenant=None, tasks=desk.tasks))
         assert all(piece.stored is not None for piece in pieces)
         planned = time.perf_counter()
         made = sum_up(desk.session, pieces, Geometry(seed=SEED), tasks=desk.tasks)

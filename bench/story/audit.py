@@ -88,7 +88,7 @@ class Auditor:
             named_max=len(self._fates),
         )
         closing = self._close(desk)
-        flow = flow_of_day(desk, next(iter(TENANTS)), sealed_now())
+        flow = flow_of_day(desk, closing.verdicts[next(iter(TENANTS))])
         if closing.state is not DayState.OPEN:
             return Audited(closing=closing, flow=flow)
         forwarded = ended_anew = 0

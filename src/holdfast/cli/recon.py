@@ -261,7 +261,7 @@ def report(
     wanted = read_day(day, lateness_ms)
     with judging(), open_desk(file, master) as desk:
         verdict = close_day(desk, tenant, wanted)
-        flow = flow_of_day(desk, tenant, wanted)
+        flow = flow_of_day(desk, verdict)
         pipeline = desk.pipeline
     profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
     options = file.named_again()

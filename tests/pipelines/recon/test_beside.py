@@ -12,7 +12,7 @@ from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.pipelines.config import EndState
 from holdfast.pipelines.recon.beside import held_beside, place
-from holdfast.pipelines.recon.looking import day_starts, pieces_of_day, view_partitions
+from holdfast.pipelines.recon.looking import pieces_of_day, view_partitions
 from holdfast.pipelines.recon.reading import Piece, read_piece
 from tests.pipelines.recon.scenes import DAY, PARTITIONS, Scene, record
 
@@ -21,8 +21,7 @@ NOON = DAY.start_ms + 43_200_000
 
 def pieces(cluster: Cluster, scene: Scene) -> list[Piece]:
     views = view_partitions(cluster, scene.pipeline)
-    starts = day_starts(cluster, views, DAY)
-    return pieces_of_day(scene.pipeline, views, DAY, starts, tenant=None, tasks=5)
+    return pieces_of_day(scene.pipeline, views, DAY, tenant=None, tasks=5)
 
 
 def rows(work: list[Piece]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from holdfast.pipelines.recon.close import Desk, where_to_look
 from holdfast.pipelines.recon.keeping import KEPT_MS, Keeper
 from holdfast.pipelines.recon.kept import Kept, read_kept, topic_of
 from holdfast.pipelines.recon.known import Known, know_day
-from holdfast.pipelines.recon.looking import day_starts, pieces_of_day, sum_up, view_partitions
+from holdfast.pipelines.recon.looking import pieces_of_day, sum_up, view_partitions
 from holdfast.pipelines.recon.reading import INGESTED, LATE, read_piece
 from holdfast.spark.reconcile import Geometry, Group
 from tests.pipelines.recon.scenes import DAY, Scene
@@ -72,8 +72,7 @@ class Book:
         views = view_partitions(self.desk.cluster, self.scene.pipeline)
         coverage = self.kept().coverage
         geometry = Geometry(seed=coverage.seed, bucket_bits=coverage.bucket_bits)
-        starts = day_starts(self.desk.cluster, views, DAY)
-        pieces = pieces_of_day(self.scene.pipeline, views, DAY, starts, tenant=tenant, tasks=1)
+        pieces = pieces_of_day(self.scene.pipeline, views, DAY, tenant=tenant, tasks=1)
         wanted = sum_up(NO_SPARK, pieces, geometry, tasks=1).cells
         known = self.know(tenant).cells
         assert known.seed == coverage.seed, "the day was read again"
@@ -241,6 +240,29 @@ def test_old_windows_are_struck_out_and_their_days_read_again(book: Book) -> Non
     known = book.know()
     assert known.cells.seed != kept.coverage.seed
     assert sum(known.cells.count(group) for group in known.cells.groups if group.stage == INGESTED) == 90
+
+
+def test_what_lies_before_the_coverage_is_read(book: Book) -> None:
+    """A keeper that began in the middle: whatever their times, records before it may be the day's."""
+    book.keeper().keep(NO_SPARK, book.ranges(since=20))
+    book.check()
+
+
+def test_of_a_day_that_was_counted_before_a_hole_nothing_counts_twice(book: Book) -> None:
+    """What is in the sums lies before the coverage now, and would be read again with all that does."""
+    book.keep(book.keeper())
+    ends = {(found.topic, found.partition): found.end for found in book.ranges()}
+    book.scene.run("acme", [f"more-{number}" for number in range(30)])
+    book.scene.write()
+    behind = [
+        replace(found, start=ends[found.topic, found.partition] + 1)
+        for found in book.ranges()
+        if found.end > ends[found.topic, found.partition] + 1
+    ]
+    book.keeper().keep(NO_SPARK, behind)
+    known = book.know()
+    assert known.cells.seed != book.kept().coverage.seed
+    assert sum(known.cells.count(group) for group in known.cells.groups if group.stage == INGESTED) == 120
 
 
 def test_nothing_kept_is_no_hindrance(book: Book) -> None:

@@ -12,9 +12,9 @@ from pyspark.sql import functions as sql
 
 from holdfast.client.topics import describe_configs
 from holdfast.pipelines.recon.close import Desk
-from holdfast.pipelines.recon.day import Day
+from holdfast.pipelines.recon.day import Verdict
 from holdfast.pipelines.recon.law import Stage
-from holdfast.pipelines.recon.looking import day_starts, pieces_of_day, view_partitions
+from holdfast.pipelines.recon.looking import pieces_of_day, view_partitions
 from holdfast.pipelines.recon.reading import INGESTED, ROW_TYPES, UNREADABLE, read_piece
 from holdfast.spark.reconcile import search
 
@@ -56,17 +56,16 @@ class Flow:
     """Whether audit bears the log's own time. If not, its records have the time of the messages they tell of."""
 
 
-def flow_of_day(desk: Desk, tenant: str, day: Day) -> Flow:
-    """Reads the day once more, ingest and audit alone."""
+def flow_of_day(desk: Desk, verdict: Verdict) -> Flow:
+    """Reads the day that was judged once more, ingest and audit alone."""
+    tenant, day = verdict.tenant, verdict.day
     views = view_partitions(desk.cluster, desk.pipeline)
-    starts = day_starts(desk.cluster, views, day)
     pieces = [
         piece
-        for piece in pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks)
+        for piece in pieces_of_day(desk.pipeline, views, day, tenant=tenant, tasks=desk.tasks)
         if piece.stage is not Stage.DELIVERED
     ]
-    ingested = sum(piece.offsets.end - piece.offsets.start for piece in pieces if piece.stage is Stage.INGEST)
-    one_in = 1 + ingested // MESSAGES_MAX
+    one_in = 1 + verdict.total.ingested // MESSAGES_MAX
     desk.on_progress("ingest and audit side by side, for the report")
     rows = search(
         desk.session, pieces, read_piece, matches=lambda column: column.is_valid(), schema=ROW_TYPES

@@ -17,11 +17,11 @@ from holdfast.client.groups import TopicPartition
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.recon.beside import place
 from holdfast.pipelines.recon.day import Day, PartitionView
-from holdfast.pipelines.recon.kept import Coverage, Kept, Sums, read_kept
+from holdfast.pipelines.recon.kept import Kept, Sums, read_kept
 from holdfast.pipelines.recon.law import Law
 from holdfast.pipelines.recon.looking import (
+    NOWHERE,
     count_offsets,
-    day_starts,
     narrow,
     pieces_of_day,
     pieces_of_spans,
@@ -71,17 +71,18 @@ class Known:
 
 def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView]) -> Known:
     """The fingerprints of everything that is visible now."""
-    starts = day_starts(desk.cluster, views, day)
     kept = read_kept(
         desk.cluster,
         desk.pipeline,
         lambda group: group.tenant == tenant and day.start_ms <= group.window < day.end_ms,
     )
-    if kept is not None and not fits(kept.coverage, day, views, starts):
+    if kept is not None and not fits(kept, day, views):
         kept = None
-    if kept is not None:
-        starts |= {place: end for place, (_, end) in kept.coverage.spans.items() if place in starts}
-    rest = place(desk.held, pieces_of_day(desk.pipeline, views, day, starts, tenant=tenant, tasks=desk.tasks))
+    covered = NOWHERE if kept is None else kept.coverage.spans
+    rest = place(
+        desk.held,
+        pieces_of_day(desk.pipeline, views, day, tenant=tenant, tasks=desk.tasks, covered=covered),
+    )
     geometry = Geometry(seed=secrets.randbits(63))
     if kept is not None:
         geometry = Geometry(seed=kept.coverage.seed, bucket_bits=kept.coverage.bucket_bits)
@@ -90,16 +91,22 @@ def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView]) -> K
     return _together(desk, tenant, day, views, scanned, kept)
 
 
-def fits(coverage: Coverage, day: Day, views: list[PartitionView], starts: dict[TopicPartition, int]) -> bool:
-    """Whether what is kept holds all of the day that lies before the end of its coverage."""
+def fits(kept: Kept, day: Day, views: list[PartitionView]) -> bool:
+    """Whether what is kept of the day is what lies of it in the coverage."""
+    coverage = kept.coverage
     if (coverage.window_ms, coverage.lateness_ms) != (day.window_ms, day.lateness_ms):
         return False
     ends = {TopicPartition(view.topic, view.partition): view.read_to for view in views}
-    return coverage.since_ms <= day.start_ms and all(
+    return (
+        coverage.since_ms <= day.start_ms
         # A topic that ends before its coverage is another one of the same name.
-        start <= starts[place] and end <= ends[place]
-        for place, (start, end) in coverage.spans.items()
-        if place in ends
+        and all(end <= ends[place] for place, (_, end) in coverage.spans.items() if place in ends)
+        # What was counted before a hole is not covered any more, and would be read and counted once more.
+        and all(
+            start >= coverage.spans[place][0]
+            for each in kept.sums
+            for place, (start, _) in each.spans.items()
+        )
     )
 
 

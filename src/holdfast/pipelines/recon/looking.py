@@ -1,19 +1,21 @@
 """What there is to read of a pipeline's topics: which offsets, how far they are decided, and what is gone already."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
-from holdfast.client.offsets import EARLIEST, LATEST, NOT_FOUND, Isolation, list_offsets
+from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from holdfast.client.reader import OffsetRange, read_range
 from holdfast.client.topics import describe_configs
 from holdfast.errors import UnknownTopicOrPartition
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.recon.day import Day, PartitionView
+from holdfast.pipelines.recon.kept import Spans
 from holdfast.pipelines.recon.law import Stage
 from holdfast.pipelines.recon.reading import Piece, Scope, carried, topics_of
 from holdfast.pipelines.recon.summed import sum_piece
@@ -21,13 +23,12 @@ from holdfast.records.arrow import decode
 from holdfast.spark.plan import split
 from holdfast.spark.reconcile import Geometry, Scanned, Span, fingerprint, fingerprint_here
 
-SKEW_MS: Final = 3_600_000
-"""So far may the clock of a message be ahead of the log's: a day is read from so long before its beginning."""
 FIRST_BYTES: Final = 64 << 10
 PIECE_OFFSETS_MAX: Final = 1_000_000
 """What lies at the ends of a piece may be read twice; of a long one a second look may have to read more."""
 HERE_OFFSETS_MAX: Final = 200_000
 """So much, or less, is read in this process: starting tasks takes longer."""
+NOWHERE: Final[Spans] = MappingProxyType({})
 
 
 def view_partitions(cluster: Cluster, pipeline: Pipeline) -> list[PartitionView]:
@@ -37,35 +38,24 @@ def view_partitions(cluster: Cluster, pipeline: Pipeline) -> list[PartitionView]
     ]
 
 
-def day_starts(cluster: Cluster, views: list[PartitionView], day: Day) -> dict[TopicPartition, int]:
-    """From where on each partition may hold messages of the day."""
-    starts: dict[TopicPartition, int] = {}
-    for topic in {view.topic for view in views}:
-        own = {view.partition: view for view in views if view.topic == topic}
-        times = dict.fromkeys(own, max(0, day.start_ms - SKEW_MS))
-        for partition, start in list_offsets(cluster, topic, times).items():
-            # Records before the first that is new enough are all older; without one there is nothing to read.
-            view = own[partition]
-            found = view.read_to if start == NOT_FOUND else max(start, view.start)
-            starts[TopicPartition(topic, partition)] = min(found, view.read_to)
-    return starts
-
-
 def pieces_of_day(
     pipeline: Pipeline,
     views: list[PartitionView],
     day: Day,
-    starts: Mapping[TopicPartition, int],
     *,
     tenant: str | None,
     tasks: int,
+    covered: Spans = NOWHERE,
 ) -> list[Piece]:
-    """What of the day lies from these offsets on, cut into near-equal pieces."""
-    ranges = [
-        OffsetRange(topic=view.topic, partition=view.partition, start=starts[_place(view)], end=view.read_to)
-        for view in views
-    ]
-    return make_pieces(pipeline, cut(ranges, tasks), scope_of(day, tenant))
+    """What of the day is retained and not covered, cut into near-equal pieces.
+
+    Wherever that is: the time of a record, by which a log can be searched, tells nothing of its message's own.
+    """
+    spans: list[tuple[TopicPartition, tuple[int, int]]] = []
+    for view in views:
+        start, end = covered.get(_place(view), (view.read_to, view.read_to))
+        spans += [(_place(view), (view.start, start)), (_place(view), (end, view.read_to))]
+    return pieces_of_spans(pipeline, views, day, spans, tenant=tenant, tasks=tasks)
 
 
 def pieces_of_spans(
