@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.pipelines.config import Budget, EndState
 from holdfast.pipelines.recon.day import (
+    AHEAD_MS_MAX,
     REASONS_MAX,
     Counts,
     Day,
@@ -91,7 +92,7 @@ def test_an_open_transaction_or_a_forwarder_on_its_way_make_it_not_yet() -> None
 def test_expired_or_compacted_input_is_said_before_anything_else() -> None:
     worst = replace(GOOD, now_ms=0, found={Kind.ORPHAN: 5})
     for view, words in (
-        (replace(INGEST, start=3, start_ms=DAY.start_ms + 1), "begins at offset 3"),
+        (replace(INGEST, start=3, start_ms=DAY.start_ms - AHEAD_MS_MAX), "begins at offset 3"),
         (replace(INGEST, start=10, start_ms=None), "begins at offset 10"),
         (replace(INGEST, compacted=True), "orders.in is compacted"),
     ):
@@ -101,8 +102,14 @@ def test_expired_or_compacted_input_is_said_before_anything_else() -> None:
     assert judge_day(replace(worst, partitions=())).state is DayState.BLIND
 
 
-def test_a_log_that_was_cut_off_before_the_day_is_whole() -> None:
-    older = replace(INGEST, start=3, start_ms=DAY.start_ms)
+def test_what_has_expired_in_audit_may_have_ended_twice() -> None:
+    audit = replace(INGEST, stage=Stage.AUDIT, topic="orders.audit", start=3, start_ms=DAY.start_ms)
+    assert judge_day(replace(GOOD, partitions=(INGEST, audit))).state is DayState.BLIND
+
+
+def test_a_log_that_was_cut_off_before_any_message_of_the_day_came_is_whole() -> None:
+    """Midnight alone does not tell: the clock of a message may have been ahead by a day."""
+    older = replace(INGEST, start=3, start_ms=DAY.start_ms - AHEAD_MS_MAX - 1)
     assert judge_day(replace(GOOD, partitions=(older,))).state is DayState.CLOSED
     empty = replace(INGEST, partition=8, start=0, start_ms=None, read_to=0, end=0)
     assert judge_day(replace(GOOD, partitions=(INGEST, empty))).state is DayState.CLOSED

@@ -7,6 +7,8 @@ from operator import itemgetter
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
@@ -21,6 +23,7 @@ from tests.pipelines.recon.scenes import DAY, Scene, record
 
 N = EndState.NOT_QUALIFIED
 HOUR_MS = 3_600_000
+SECONDS_MAX = 30.0
 HALF_PAST_ONE = DAY.start_ms + 3 * HOUR_MS // 2
 AHEAD_HOURS = (-70, -26, -3, 0, 1, 3, 26, 70)
 """So far was the clock of who made a message ahead of the log's, or behind it."""
@@ -102,3 +105,40 @@ def test_a_clock_that_is_wrong_by_hours_hides_nothing_however_the_day_is_read(re
         assert reading.close("birch", DAY).state is DayState.CLOSED
         for day in (BEFORE, AFTER):
             assert reading.close("acme", day).state is DayState.BLIND
+
+
+def test_a_day_whose_messages_may_have_come_before_what_is_retained_is_blind(
+    reading: Reading, cluster: Cluster
+) -> None:
+    """One of five past midnight came before midnight and is lost; then it expires, and nobody knows of it any more."""
+    ingest, five_past = reading.scene.pipeline.ingest, DAY.start_ms + HOUR_MS // 12
+    evening_ms = DAY.start_ms - HOUR_MS // 3
+    old, backfilled, new = DAY.start_ms - 50 * HOUR_MS, DAY.start_ms - 36 * HOUR_MS, evening_ms + HOUR_MS // 6
+    for batch in (
+        [record("birch", "old", time_ms=old)],
+        [record("birch", "younger", time_ms=backfilled)],
+        [record("acme", "lost", time_ms=five_past, arrived_ms=evening_ms)],
+        [record("birch", "backfilled", time_ms=backfilled), record("birch", "new", time_ms=new)],
+        [record("acme", "ended", time_ms=HALF_PAST_ONE)],
+    ):
+        for said in batch:
+            reading.scene.say(ingest, said, 0)
+        reading.scene.write()
+    reading.scene.audit("acme", "ended", HALF_PAST_ONE, N)
+    reading.scene.write()
+    found = []
+    for start in (0, 1, 3):
+        if start:
+            delete_before(cluster, ingest, start)
+        verdict = reading.close("acme", DAY)
+        found.append((verdict.state, verdict.reasons))
+    wrong = (DayState.OPEN, ("1 missing",))
+    why = "begins at offset 3: earlier messages of the day may have expired, or been deleted"
+    assert found == [wrong, wrong, (DayState.BLIND, (f"{ingest}-0 {why}",))]
+
+
+def delete_before(cluster: Cluster, topic: str, offset: int) -> None:
+    """As an operator does, or retention."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        assert future.result(SECONDS_MAX).low_watermark == offset

@@ -14,6 +14,8 @@ from holdfast.pipelines.config import DAY_MS, WINDOW_MS, Budget, EndState
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Stage
 
 LATENESS_MS: Final = 900_000
+AHEAD_MS_MAX: Final = DAY_MS
+"""So far, at most, a message's own time is taken to be ahead of when its record came: what came earlier may be gone."""
 REASONS_MAX: Final = 20
 
 OPENING: Final = (Kind.MISSING, Kind.DUPLICATE, Kind.CONFLICTING, Kind.ORPHAN)
@@ -80,7 +82,7 @@ class PartitionView:
     start: int
     """The first offset that is still there."""
     start_ms: int | None
-    """The time of the record there; None if there is none."""
+    """When the first record that is there came, by the newest time in its batch; None if there is none."""
     read_to: int
     """The last stable offset; everything below it was read."""
     end: int
@@ -185,9 +187,11 @@ def _unreadable(evidence: Evidence) -> Iterable[str]:
         yield "there is no ingest topic to read"
     for topic in sorted({view.topic for view in evidence.partitions if view.compacted}):
         yield f"{topic} is compacted: a message whose key came again is gone, and nobody can tell which"
+    needed_ms = evidence.day.start_ms - AHEAD_MS_MAX
     for view in evidence.partitions:
-        if view.start > 0 and (view.start_ms is None or view.start_ms > evidence.day.start_ms):
-            yield f"{view} begins at offset {view.start}: older messages of the day have expired, or been deleted"
+        # Of every stage: what has expired in audit may have ended twice.
+        if view.start > 0 and (view.start_ms is None or view.start_ms >= needed_ms):
+            yield f"{view} begins at offset {view.start}: earlier messages of the day may have expired, or been deleted"
 
 
 def _still_to_come(evidence: Evidence) -> Iterable[str]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
@@ -172,20 +173,20 @@ def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView
             topic=topic,
             partition=partition,
             start=start,
-            start_ms=_first_time(cluster, topic, partition, start, stable[partition]) if start else None,
+            start_ms=_came_at(cluster, topic, partition, start, stable[partition]) if start else None,
             read_to=stable[partition],
             end=end,
             compacted=compacted,
         )
 
 
-def _first_time(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> int | None:
-    """The time of the first record that is there."""
+def _came_at(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> int | None:
+    """The newest time in the first batch: nearer to when it came than that of a record, which may be backfilled."""
     wanted = OffsetRange(topic=topic, partition=partition, start=start, end=end)
     for chunk in read_range(cluster, wanted, isolation=Isolation.READ_COMMITTED, fetch_bytes=FIRST_BYTES):
         for batch in chunk.batches:
             stored = memoryview(batch.buffer)[batch.position : batch.position + batch.size_bytes]
             times = decode(stored, start=start, end=end, columns=["timestamp"])["timestamp"]
             if len(times):
-                return int(times[0].value)
+                return int(pc.max(times).value)
     return None
