@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.producer import Producer
-from holdfast.client.topics import create_topic
+from holdfast.client.topics import create_topic, delete_topics
 from holdfast.pipelines.config import EndState, Pipeline
 from holdfast.pipelines.frames import ORIGIN_HEADER, STATE_HEADER
 from holdfast.pipelines.recon.day import Day
@@ -63,6 +63,12 @@ class Scene:
         """Records of these tests bear times of long ago: nothing expires."""
         for topic in (self.pipeline.ingest, *self.pipeline.topics.values(), self.pipeline.audit):
             create_topic(self._cluster, topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
+
+    def make_anew(self) -> None:
+        """Other topics of the same names, with nothing in them."""
+        topics = (self.pipeline.ingest, *self.pipeline.topics.values(), self.pipeline.audit)
+        assert not any(delete_topics(self._cluster, topics).values())
+        self.create_topics()
 
     def say(self, topic: str, said: Record, partition: int | None = None) -> tuple[int, int]:
         """Adds a record; returns its coordinates."""

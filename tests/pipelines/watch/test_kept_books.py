@@ -159,6 +159,23 @@ def test_sums_of_another_life_count_no_longer(follow: Follow, cluster: Cluster) 
     assert follow.settle(SEALED + HOUR_MS) == []
 
 
+def test_topics_that_are_made_anew_are_not_covered_by_what_was_counted_of_others(follow: Follow) -> None:
+    """What was on its way in the old ones is told by nobody; what is lost in the new ones is, once it is counted."""
+    for number in range(20):
+        follow.scene.ingest("acme", f"id-{number}", NOON)
+    follow.keep()
+    assert follow.look(SEALED) == []
+    follow.scene.ingest("acme", "not-counted", NOON)
+    follow.scene.write()
+    assert follow.look(SEALED + 1) == []
+    follow.scene.make_anew()
+    follow.scene.ingest("acme", "lost", NOON)
+    follow.scene.write()
+    assert follow.settle(SEALED + 2 * follow.passing_ms) == []
+    follow.book.keep(follow.keeper)
+    assert follow.settle(SEALED + 4 * follow.passing_ms) == [("acme", 1, 0)]
+
+
 def test_what_a_day_has_cost_is_told_by_tenant(follow: Follow, cluster: Cluster) -> None:
     """And the alarm says it: three of 2,400 that the day promises are more than one in a thousand."""
     for number in range(1_200):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final
+from uuid import UUID
 
 from holdfast.pipelines.config import DAY_MS, WINDOW_MS, Budget, EndState
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Stage
@@ -88,6 +89,8 @@ class PartitionView:
     end: int
     """The high watermark."""
     compacted: bool = False
+    topic_id: UUID | None = None
+    """None where the broker is too old to tell."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

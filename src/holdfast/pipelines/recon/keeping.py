@@ -22,7 +22,7 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.client.reader import OffsetRange
 from holdfast.client.transactional_producer import TransactionalProducer
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnknownTopicOrPartition
 from holdfast.pipelines.config import DAY_MS, WINDOW_MS, Pipeline
 from holdfast.pipelines.recon.day import LATENESS_MS
 from holdfast.pipelines.recon.kept import (
@@ -31,6 +31,7 @@ from holdfast.pipelines.recon.kept import (
     Follower,
     Spans,
     Sums,
+    TopicIds,
     begins_late,
     cover,
     decode_coverage,
@@ -41,7 +42,7 @@ from holdfast.pipelines.recon.kept import (
     ensure_topic,
 )
 from holdfast.pipelines.recon.looking import cut, make_pieces, sum_up
-from holdfast.pipelines.recon.reading import Piece, Scope
+from holdfast.pipelines.recon.reading import Piece, Scope, topics_of
 from holdfast.records.build import Record
 from holdfast.spark.brevity import was_stopped
 from holdfast.spark.driving import cause_line
@@ -101,6 +102,8 @@ class Keeper:
 
     def keep(self, session: SparkSession, ranges: Iterable[OffsetRange]) -> None:
         """The same for ranges that are at hand."""
+        if self._ledger is not None and not self._ledger.is_of_these_topics():
+            self.close()
         if self._ledger is None:
             self._ledger = Ledger(self._pipeline)
         try:
@@ -134,6 +137,8 @@ class Ledger:
     def __init__(self, pipeline: Pipeline) -> None:
         self._cluster = Cluster(pipeline.endpoint, client_id="holdfast-fingerprints")
         self._topic = ensure_topic(self._cluster, pipeline)
+        self._topics = [*topics_of(pipeline), self._topic]
+        self._topic_ids = self._find_topic_ids()
         self._producer = TransactionalProducer(self._cluster, transactional_id(pipeline))
         self._producer.init()
         self._keys: set[bytes] = set()
@@ -141,7 +146,12 @@ class Ledger:
         self._begin_part()
 
     def write(self, made: Scanned[Piece], spans: Spans, *, now_ms: int) -> None:
-        """Adds what was counted, in one transaction with what is covered now."""
+        """Adds what was counted, in one transaction with what is covered now.
+
+        UnknownTopicOrPartition if a topic is another one by now: which of them was counted is not known.
+        """
+        if not self.is_of_these_topics():
+            raise UnknownTopicOrPartition("a topic was deleted and made anew while its records were counted")
         since_ms = max(self.coverage.since_ms, now_ms - now_ms % DAY_MS - KEPT_MS)
         coverage = replace(
             self.coverage, since_ms=since_ms, spans=spans, whole_since_ms=self._whole_since_ms(spans, now_ms)
@@ -164,12 +174,16 @@ class Ledger:
         self.coverage = coverage
         self._keys = (self._keys | written) - set(gone)
 
+    def is_of_these_topics(self) -> bool:
+        """Whether all topics, its own among them, are those that it began with, and not others of their names."""
+        return self._find_topic_ids() == self._topic_ids
+
     def close(self) -> None:
         """Lets go of the brokers."""
         self._cluster.close()
 
     def _read(self) -> Coverage:
-        """What is covered; a new life begins where fingerprints were made in another way."""
+        """What is covered; a new life begins where fingerprints were made in another way, or of other topics."""
         covered: bytes | None = None
         for key, value in Follower(self._cluster, self._topic).read(lambda _: True):
             if key == COVERAGE_KEY:
@@ -186,6 +200,7 @@ class Ledger:
             lateness_ms=LATENESS_MS,
             since_ms=0,
             spans={},
+            topic_ids={name: found for name, found in self._topic_ids.items() if name != self._topic},
         )
         if covered is None:
             return fresh
@@ -199,6 +214,13 @@ class Ledger:
             whole_since_ms=known.whole_since_ms,
         )
         return known if alike == known else fresh
+
+    def _find_topic_ids(self) -> TopicIds:
+        found = self._cluster.metadata(self._topics).topics
+        gone = [name for name in self._topics if name not in found]
+        if gone:
+            raise UnknownTopicOrPartition(f"there is no topic {gone[0]!r} at {self._cluster.bootstrap}")
+        return {name: found[name].topic_id for name in self._topics}
 
     def _whole_since_ms(self, spans: Spans, now_ms: int) -> int:
         """Kept, so that whoever judges windows knows it however often it is started itself."""

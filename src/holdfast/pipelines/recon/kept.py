@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -28,11 +29,16 @@ from holdfast.spark.reconcile import Group
 from holdfast.spark.rows import gather
 
 FORMAT: Final = 1
+COVERAGE_FORMAT: Final = 2
+"""Coverage of format 1 does not say of which topics it is."""
 COVERAGE_KEY: Final = b"coverage"
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": "67108864"}
 
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """By partition, offsets from the one up to but not including the other."""
+
+TopicIds = Mapping[str, UUID | None]
+"""By name; None where the brokers are too old to tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,8 @@ class Coverage:
     """Windows that begin earlier are not kept."""
     spans: Spans
     """Every offset of these is counted, once."""
+    topic_ids: TopicIds
+    """Of all topics of the pipeline: another topic of the same name has other records at these offsets."""
     whole_since_ms: int = 0
     """Windows that begin earlier may have records from before coverage began, which are in no sums."""
 
@@ -157,7 +165,7 @@ def decode_sums(key: bytes, value: bytes) -> Sums:
     """The record again; CorruptData if it is none, or of a format that is not known here."""
     group, part = decode_key(key)
     try:
-        fields = _fields(value)
+        fields = _fields(value, FORMAT)
         raw = base64.b64decode(fields["cells"], validate=True)
         return Sums(
             life=fields["life"],
@@ -173,7 +181,7 @@ def decode_sums(key: bytes, value: bytes) -> Sums:
 def encode_coverage(coverage: Coverage) -> bytes:
     """The value of the record under COVERAGE_KEY."""
     fields = {
-        "format": FORMAT,
+        "format": COVERAGE_FORMAT,
         "life": coverage.life,
         "seed": str(coverage.seed),
         "bucket_bits": coverage.bucket_bits,
@@ -181,6 +189,7 @@ def encode_coverage(coverage: Coverage) -> bytes:
         "lateness_ms": coverage.lateness_ms,
         "since_ms": coverage.since_ms,
         "whole_since_ms": coverage.whole_since_ms,
+        "topic_ids": {name: str(found) if found else None for name, found in coverage.topic_ids.items()},
         "spans": _plain(coverage.spans),
     }
     return json.dumps(fields, separators=(",", ":")).encode()
@@ -189,7 +198,8 @@ def encode_coverage(coverage: Coverage) -> bytes:
 def decode_coverage(value: bytes) -> Coverage:
     """The record again."""
     try:
-        fields = _fields(value)
+        fields = _fields(value, COVERAGE_FORMAT)
+        topic_ids = fields["topic_ids"] if fields["format"] > 1 else {}
         return Coverage(
             life=fields["life"],
             seed=int(fields["seed"]),
@@ -199,6 +209,7 @@ def decode_coverage(value: bytes) -> Coverage:
             since_ms=fields["since_ms"],
             # The first keepers did not write it.
             whole_since_ms=fields.get("whole_since_ms", 0),
+            topic_ids={name: UUID(found) if found else None for name, found in topic_ids.items()},
             spans=_spans(fields["spans"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
@@ -231,10 +242,10 @@ def begins_late(known: Spans, covered: Spans) -> bool:
     return any(start > known.get(place, (0, 0))[0] for place, (start, _) in covered.items())
 
 
-def _fields(value: bytes) -> dict[str, Any]:
+def _fields(value: bytes, format_max: int) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads(value)
-    if fields["format"] != FORMAT:
-        raise CorruptData(f"a fingerprint of format {fields['format']!r}, where {FORMAT} is known")
+    if fields["format"] not in range(1, format_max + 1):
+        raise CorruptData(f"a fingerprint of format {fields['format']!r}, where {format_max} is known")
     return fields
 
 

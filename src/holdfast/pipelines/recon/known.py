@@ -97,10 +97,14 @@ def fits(kept: Kept, day: Day, views: list[PartitionView]) -> bool:
     if (coverage.window_ms, coverage.lateness_ms) != (day.window_ms, day.lateness_ms):
         return False
     ends = {TopicPartition(view.topic, view.partition): view.read_to for view in views}
+    topic_ids = {view.topic: view.topic_id for view in views}
     return (
         coverage.since_ms <= day.start_ms
-        # A topic that ends before its coverage is another one of the same name.
-        and all(end <= ends[place] for place, (_, end) in coverage.spans.items() if place in ends)
+        # A topic that was deleted and made anew has other records there; without ids nobody can tell.
+        and coverage.topic_ids == topic_ids
+        and None not in topic_ids.values()
+        # And so may one whose end was cut off.
+        and all(end <= ends[place] for place, (_, end) in coverage.spans.items())
         # What was counted before a hole is not covered any more, and would be read and counted once more.
         and all(
             start >= coverage.spans[place][0]

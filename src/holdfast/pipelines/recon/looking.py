@@ -177,6 +177,7 @@ def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView
             read_to=stable[partition],
             end=end,
             compacted=compacted,
+            topic_id=found.topic_id,
         )
 
 

@@ -9,6 +9,7 @@ before coverage began, which is kept with it, nobody can tell.
 from collections import deque
 from collections.abc import Mapping
 from typing import Final
+from uuid import UUID
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
@@ -21,6 +22,7 @@ from holdfast.pipelines.recon.kept import (
     Coverage,
     Follower,
     Sums,
+    TopicIds,
     decode_coverage,
     decode_key,
     decode_sums,
@@ -54,6 +56,7 @@ class KeptBooks:
         self._windows: dict[tuple[str, int], Window] = {}
         self._passing_ms = passing_ms(pipeline)
         self._ends: deque[tuple[int, Ends]] = deque(maxlen=ENDS_MAX)
+        self._topic_ids: TopicIds = {}
         self._covered_ms = 0
         self._uneven_ms: dict[tuple[str, int], int] = {}
         """Since when a sealed window does not balance."""
@@ -130,15 +133,23 @@ class KeptBooks:
     def _find_ends(self) -> Ends:
         """Of every partition that is counted."""
         found: dict[TopicPartition, int] = {}
-        for topic in self._topics:
-            partitions = dict.fromkeys(self._cluster.topic(topic).partitions, LATEST)
-            offsets = list_offsets(self._cluster, topic, partitions, isolation=Isolation.READ_COMMITTED)
-            found |= {TopicPartition(topic, number): offset for number, offset in offsets.items()}
+        topic_ids: dict[str, UUID | None] = {}
+        for name in self._topics:
+            topic = self._cluster.topic(name)
+            topic_ids[name] = topic.topic_id
+            partitions = dict.fromkeys(topic.partitions, LATEST)
+            offsets = list_offsets(self._cluster, name, partitions, isolation=Isolation.READ_COMMITTED)
+            found |= {TopicPartition(name, number): offset for number, offset in offsets.items()}
+        if topic_ids != self._topic_ids:
+            # Where another topic of the same name ended, nothing of this one may ever be covered.
+            self._ends.clear()
+            self._topic_ids = topic_ids
         return found
 
     def _note_covered(self) -> None:
         """The last look all of whose ends are covered by now; a partition that is empty needs no coverage."""
-        spans = self._coverage.spans if self._coverage is not None else {}
+        is_known = self._coverage is not None and self._coverage.topic_ids == self._topic_ids
+        spans = self._coverage.spans if self._coverage is not None and is_known else {}
         while self._ends and all(
             spans.get(place, (0, 0))[1] >= end for place, end in self._ends[0][1].items()
         ):
