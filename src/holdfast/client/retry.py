@@ -36,11 +36,17 @@ class Patience:
 
     def wait(self, error: HoldfastError) -> None:
         """Waits before another attempt; raises `error` when it is final or the budget is spent."""
-        left = self._deadline - self._clock()
-        if not error.retriable or left <= 0:
+        if not error.retriable or not self.pause():
             raise error
+
+    def pause(self) -> bool:
+        """The same where nothing has failed: waits, or tells that the budget is spent."""
+        left = self._deadline - self._clock()
+        if left <= 0:
+            return False
         self._sleep(min(self._pause, left))
         self._pause = min(self._pause * 2, PAUSE_S_MAX)
+        return True
 
 
 def refusal(code: int, where: str, detail: str | None = None) -> KafkaRefusal:

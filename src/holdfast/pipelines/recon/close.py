@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sql
 
 from holdfast.client.groups import TopicPartition, fetch_group_offsets
+from holdfast.client.retry import Patience
 from holdfast.pipelines.config import WINDOW_MS, EndState, Mode
 from holdfast.pipelines.recon.balance import unbalanced
 from holdfast.pipelines.recon.beside import held_beside, place
@@ -46,7 +47,7 @@ from holdfast.spark.reconcile import Geometry, Group, among, drill, drill_few, s
 
 def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
     """Reads what there is of the day and judges it."""
-    views = view_partitions(desk.cluster, desk.pipeline)
+    views = view_partitions(desk.cluster, desk.pipeline, patience=Patience(desk.settle_s_max))
     # After the views: what is held reaches as far as they do.
     with held_beside(desk.session, desk.cluster, desk.pipeline) as held:
         return _close_day(replace(desk, held=held), tenant, day, views, now_ms)

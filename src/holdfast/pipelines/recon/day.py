@@ -87,7 +87,7 @@ class PartitionView:
     read_to: int
     """The last stable offset; everything below it was read."""
     end: int
-    """The high watermark."""
+    """The high watermark when it was first asked for; the last stable offset may have come past it since."""
     compacted: bool = False
     topic_id: UUID | None = None
     """None where the broker is too old to tell."""

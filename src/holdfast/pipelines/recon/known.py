@@ -36,6 +36,8 @@ TASKS: Final = 2 * (os.cpu_count() or 1)
 
 NAMED_MAX: Final = 10_000
 
+SETTLE_S_MAX: Final = 10.0
+
 Progress = Callable[[str], None]
 
 
@@ -50,6 +52,8 @@ class Desk:
     """Among which work is shared."""
     named_max: int = NAMED_MAX
     """So many messages of a day are named, if so many are wrong; all are counted."""
+    settle_s_max: float = SETTLE_S_MAX
+    """So long are transactions waited for that are open when somebody begins to look."""
     on_progress: Progress = lambda _: None
     held: HeldReading | None = None
     """The stores' own files, where they are read."""

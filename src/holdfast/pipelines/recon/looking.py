@@ -1,6 +1,6 @@
 """What there is to read of a pipeline's topics: which offsets, how far they are decided, and what is gone already."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -12,6 +12,7 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from holdfast.client.reader import OffsetRange, read_range
+from holdfast.client.retry import Patience
 from holdfast.client.topics import describe_configs
 from holdfast.errors import UnknownTopicOrPartition
 from holdfast.pipelines.config import Pipeline
@@ -32,10 +33,15 @@ HERE_OFFSETS_MAX: Final = 200_000
 NOWHERE: Final[Spans] = MappingProxyType({})
 
 
-def view_partitions(cluster: Cluster, pipeline: Pipeline) -> list[PartitionView]:
-    """Every partition of every topic as it stands now."""
+def view_partitions(
+    cluster: Cluster, pipeline: Pipeline, *, patience: Patience | None = None
+) -> list[PartitionView]:
+    """Every partition of every topic as it stands now; `patience` has open transactions waited for."""
+    patience = patience or Patience(0)
     return [
-        view for topic, (stage, _) in topics_of(pipeline).items() for view in _views(cluster, topic, stage)
+        view
+        for topic, (stage, _) in topics_of(pipeline).items()
+        for view in _views(cluster, topic, stage, patience)
     ]
 
 
@@ -150,7 +156,7 @@ def _place(view: PartitionView) -> TopicPartition:
     return TopicPartition(view.topic, view.partition)
 
 
-def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView]:
+def _views(cluster: Cluster, topic: str, stage: Stage, patience: Patience) -> Iterator[PartitionView]:
     found = cluster.metadata([topic]).topics.get(topic)
     if found is None:
         raise UnknownTopicOrPartition(
@@ -162,10 +168,8 @@ def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView
     )
     partitions = found.partitions
     first = list_offsets(cluster, topic, dict.fromkeys(partitions, EARLIEST))
-    stable = list_offsets(
-        cluster, topic, dict.fromkeys(partitions, LATEST), isolation=Isolation.READ_COMMITTED
-    )
     last = list_offsets(cluster, topic, dict.fromkeys(partitions, LATEST))
+    stable = _await_stable(cluster, topic, last, patience)
     for partition in partitions:
         start, end = first[partition], last[partition]
         yield PartitionView(
@@ -179,6 +183,19 @@ def _views(cluster: Cluster, topic: str, stage: Stage) -> Iterator[PartitionView
             compacted=compacted,
             topic_id=found.topic_id,
         )
+
+
+def _await_stable(
+    cluster: Cluster, topic: str, ends: Mapping[int, int], patience: Patience
+) -> dict[int, int]:
+    """The last stable offsets, once they have come to these ends or patience is at its own.
+
+    Behind the ends there is always an open transaction where a pipeline runs: none of these is waited for.
+    """
+    while True:
+        stable = list_offsets(cluster, topic, dict.fromkeys(ends, LATEST), isolation=Isolation.READ_COMMITTED)
+        if all(stable[partition] >= end for partition, end in ends.items()) or not patience.pause():
+            return stable
 
 
 def _came_at(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> int | None:
