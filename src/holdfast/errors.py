@@ -12,7 +12,7 @@
     ├── FingerprintsFull               more groups of ids than there are cells for
     ├── KeeperFailed                   a rewrite of a store's segments failed where it ran
     ├── StoreOperationRefused          what an operator wants of a store would lose something, or makes no sense
-    ├── RepairRefused                  a repair of a Kafka cluster would harm it, or did not come to its end
+    ├── RepairRefused                  a repair of a cluster or of a day would do harm, or did not come to its end
     ├── GuardRefused                   a guard cannot work here: its rights, its state file, another guard; exit code 3
     ├── FormatTooNew                   a newer Holdfast wrote it
     ├── StoreFailed                    a store could not make bytes durable, or could not read them back
@@ -167,7 +167,7 @@ class StoreOperationRefused(HoldfastError):
 
 
 class RepairRefused(HoldfastError):
-    """A Kafka cluster cannot be repaired as things stand, or was not in time."""
+    """A Kafka cluster, or a tenant's day, cannot be repaired as things stand, or was not in time."""
 
 
 class GuardRefused(HoldfastError):

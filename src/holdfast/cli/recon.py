@@ -189,7 +189,8 @@ def repair(
 
     What is missing in audit, or downstream, and stands elsewhere is forwarded. What stands in ingest alone, though the
     service has passed it, is ended anew by the pipeline's transform. It can be run again: what was made up for is no
-    longer missing. Exit code 1 if something is left: what only the service can end, or more than one repair takes.
+    longer missing. Exit code 1 if something is left: what only the service can end, or more than one repair takes; or
+    if nothing is done, since the day is not sealed, or something of it cannot be read.
     """
     from holdfast.pipelines.recon.repair import repair_day
 

@@ -166,7 +166,9 @@ def test_the_missing_are_named_before_all_others_so_that_repairs_come_to_an_end(
     verdict = close_day(replace(desk, named_max=3), "birch", DAY)
     assert [finding.kind for finding in verdict.evidence.findings] == [Kind.MISSING] * 3
     few = close_day(replace(desk, named_max=1), "birch", DAY)
-    repaired = Repaired(verdict=few, plan=plan_repair(few.evidence.findings, desk.pipeline), done=1)
+    repaired = Repaired(
+        verdict=few, plan=plan_repair(few.evidence.findings, desk.pipeline, few.evidence.positions), done=1
+    )
     assert repaired.left == 2
 
 

@@ -20,6 +20,7 @@ from holdfast.pipelines.recon.book import DayRecord, decode_value, encode_key, e
 from holdfast.pipelines.recon.day import Counts, DayState, Verdict, judge_day
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Sighting, Stage
 from holdfast.pipelines.recon.page import render
+from holdfast.pipelines.recon.positions import Positions
 from holdfast.pipelines.recon.repair import plan_repair
 from holdfast.pipelines.recon.telling import headlines, next_step
 from tests.pipelines.recon.scenes import DAY, PARTITIONS, Scene
@@ -199,18 +200,21 @@ def test_only_what_stands_somewhere_and_nobody_is_on_the_way_to_is_forwarded(sce
     delivered = missing((Stage.DELIVERED, EndState.QUALIFIED), single="delivered")
     never = missing(single="never")
     torn = missing((Stage.DELIVERED, EndState.QUALIFIED), (Stage.AUDIT, EndState.FAILED), single="torn")
-    plan = plan_repair([delivered, never, torn], scene.pipeline)
+    plan = plan_repair([delivered, never, torn], scene.pipeline, Positions())
     assert [(each.id, each.source.offset, each.target) for each in plan.forwards] == [
         ("delivered", 1, scene.pipeline.audit)
     ]
     assert [each.id for each in plan.unended] == ["never", "torn"]
-    passed = plan_repair([never, torn], scene.pipeline, is_passed=lambda _: True)
+    service = {TopicPartition(Stage.INGEST.value, 0): 1}
+    passed = plan_repair([never, torn], scene.pipeline, Positions(service=service))
     assert ([each.id for each in passed.endings], [each.id for each in passed.unended]) == (
         ["never"],
         ["torn"],
     )
-    spared = plan_repair([delivered], scene.pipeline, waiting=[delivered.sightings[1].place])
+    spared = plan_repair([delivered], scene.pipeline, Positions(service=service, adapters={}))
     assert (spared.forwards, spared.waiting) == ((), 1)
+    unended = plan_repair([delivered], scene.pipeline, Positions(service=dict.fromkeys(service, 0)))
+    assert (unended.forwards, unended.waiting, len(unended.unended)) == ((), 0, 1)
 
 
 def test_the_page_shows_the_law_and_escapes_what_tenants_call_themselves() -> None:

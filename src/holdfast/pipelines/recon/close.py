@@ -7,7 +7,7 @@ bear another day, by a clock that was wrong.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sql
 
-from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.retry import Patience
-from holdfast.pipelines.config import WINDOW_MS, EndState, Mode
+from holdfast.pipelines.config import WINDOW_MS, EndState
 from holdfast.pipelines.recon.balance import unbalanced
 from holdfast.pipelines.recon.beside import held_beside, place
 from holdfast.pipelines.recon.columns import SEPARATOR, split_identity
@@ -28,6 +27,7 @@ from holdfast.pipelines.recon.known import Desk as Desk  # noqa: PLC0414  it is 
 from holdfast.pipelines.recon.known import Known, know_day
 from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, judge, kinds_of
 from holdfast.pipelines.recon.looking import count_offsets, pieces_of_all, view_partitions
+from holdfast.pipelines.recon.positions import Positions, awaited, fetch_positions
 from holdfast.pipelines.recon.reading import (
     INGESTED,
     LATE,
@@ -47,13 +47,22 @@ from holdfast.spark.reconcile import Geometry, Group, among, drill, drill_few, s
 
 def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -> Verdict:
     """Reads what there is of the day and judges it."""
+    # Before the views: what a group passes from now on may be beyond them.
+    positions = fetch_positions(desk.cluster, desk.pipeline)
     views = view_partitions(desk.cluster, desk.pipeline, patience=Patience(desk.settle_s_max))
     # After the views: what is held reaches as far as they do.
     with held_beside(desk.session, desk.cluster, desk.pipeline) as held:
-        return _close_day(replace(desk, held=held), tenant, day, views, now_ms)
+        return _close_day(replace(desk, held=held), tenant, day, views, positions, now_ms)
 
 
-def _close_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView], now_ms: int | None) -> Verdict:
+def _close_day(
+    desk: Desk,
+    tenant: str,
+    day: Day,
+    views: list[PartitionView],
+    positions: Positions,
+    now_ms: int | None,
+) -> Verdict:
     known = know_day(desk, tenant, day, views)
     wanted = where_to_look(known.cells, tenant, day, desk.law)
     found = _count_noted(known.cells, wanted)
@@ -75,7 +84,8 @@ def _close_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView], no
         windows={window: counts_of(known.cells, tenant, window) for window in day.windows},
         found=found,
         findings=tuple(findings),
-        waiting=_waiting(desk, findings),
+        positions=positions,
+        waiting=_waiting(findings, positions),
     )
     return judge_day(evidence, desk.pipeline.budget)
 
@@ -219,24 +229,9 @@ def _count_all(amiss: DataFrame, law: Law) -> "Counter[Kind]":
     return found
 
 
-def _waiting(desk: Desk, findings: list[Finding]) -> tuple[Place, ...]:
-    """Of the missing, those that an adapter has not yet come to: it will, if it lives."""
-    if desk.pipeline.mode is not Mode.ADAPTER:
-        return ()
-    progress: dict[TopicPartition, int] = {}
-    for adapter in desk.pipeline.adapters:
-        progress |= fetch_group_offsets(desk.cluster, adapter.group)
-    missing = [finding for finding in findings if finding.kind is Kind.MISSING]
-    return tuple(sorted(place for finding in missing for place in _not_forwarded(finding, progress)))
-
-
-def _not_forwarded(finding: Finding, progress: Mapping[TopicPartition, int]) -> Iterator[Place]:
-    audited = any(each.stage is Stage.AUDIT for each in finding.sightings)
-    for each in finding.sightings:
-        at = TopicPartition(each.place.topic, each.place.partition)
-        if each.stage is Stage.DELIVERED and not audited and each.place.offset >= progress.get(at, 0):
-            yield each.place
-            return
+def _waiting(findings: list[Finding], positions: Positions) -> tuple[Place, ...]:
+    found = (awaited(finding, positions) for finding in findings)
+    return tuple(sorted({each.place for each in found if each is not None}))
 
 
 def _conserved(law: Law) -> Column:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from holdfast.pipelines.config import DAY_MS, WINDOW_MS, Budget, EndState
 from holdfast.pipelines.recon.law import Finding, Kind, Place, Stage
+from holdfast.pipelines.recon.positions import Positions
 
 LATENESS_MS: Final = 900_000
 AHEAD_MS_MAX: Final = DAY_MS
@@ -124,8 +125,10 @@ class Evidence:
     """How many ids are affected; exact."""
     findings: tuple[Finding, ...] = ()
     """Some of them, or all, with coordinates."""
+    positions: Positions = field(default_factory=Positions)
+    """As they stood before any of it was read."""
     waiting: tuple[Place, ...] = ()
-    """Of those that are missing, the records that an adapter has still to come to, in order."""
+    """Of those that are missing, the records that the service or an adapter has still to come to, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,14 +200,24 @@ def _unreadable(evidence: Evidence) -> Iterable[str]:
             yield f"{view} begins at offset {view.start}: earlier messages of the day may have expired, or been deleted"
 
 
+def unsettled(evidence: Evidence) -> Iterable[str]:
+    """Why something may be there that nobody can see, be it gone or still to come."""
+    yield from _unreadable(evidence)
+    yield from _undecided(evidence)
+
+
 def _still_to_come(evidence: Evidence) -> Iterable[str]:
+    yield from _undecided(evidence)
+    if evidence.waiting:
+        yield f"{len(evidence.waiting)} messages have still to be taken further, the first from {evidence.waiting[0]}"
+
+
+def _undecided(evidence: Evidence) -> Iterable[str]:
     if evidence.now_ms < evidence.day.seal_ms:
         yield f"the day is sealed at {_told(evidence.day.seal_ms)}: until then messages may come"
     for view in evidence.partitions:
         if view.read_to < view.end:
             yield f"{view} is stable up to offset {view.read_to} of {view.end}: an open transaction may hold messages"
-    if evidence.waiting:
-        yield f"{len(evidence.waiting)} messages have still to be forwarded, the first from {evidence.waiting[0]}"
 
 
 def _wrong(evidence: Evidence, budget: Budget, ingested: int) -> tuple[list[str], list[str]]:

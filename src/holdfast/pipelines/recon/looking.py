@@ -37,12 +37,12 @@ def view_partitions(
     cluster: Cluster, pipeline: Pipeline, *, patience: Patience | None = None
 ) -> list[PartitionView]:
     """Every partition of every topic as it stands now; `patience` has open transactions waited for."""
-    patience = patience or Patience(0)
-    return [
-        view
-        for topic, (stage, _) in topics_of(pipeline).items()
-        for view in _views(cluster, topic, stage, patience)
-    ]
+    topics, patience = topics_of(pipeline), patience or Patience(0)
+    # Downstream first: see `positions`.
+    views = {
+        topic: [*_views(cluster, topic, stage, patience)] for topic, (stage, _) in reversed(topics.items())
+    }
+    return [view for topic in topics for view in views[topic]]
 
 
 def pieces_of_day(

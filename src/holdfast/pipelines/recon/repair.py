@@ -3,26 +3,29 @@
 What stands elsewhere is forwarded. What stands in ingest alone, though the service has passed it, is ended anew by the
 pipeline's own transform. Whoever repairs takes a transactional id of the pipeline first and looks only then: a repair
 that was under way before is either committed, and seen, or aborted. All of it becomes visible in one transaction. What
-the service or an adapter has still to come to is left to them.
+the service or an adapter has still to come to is left to them, and a day of which something may be there that cannot be
+seen is left alone: no log takes a duplicate back.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.client.groups import TopicPartition, fetch_group_offsets
 from holdfast.client.producer import partition_of_key
 from holdfast.client.transactional_producer import TransactionalProducer
+from holdfast.errors import RepairRefused
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.recon.close import Desk, close_day
-from holdfast.pipelines.recon.day import Day, Verdict
+from holdfast.pipelines.recon.day import Day, Verdict, unsettled
 from holdfast.pipelines.recon.ending import end_anew
 from holdfast.pipelines.recon.fetching import fetch_records
-from holdfast.pipelines.recon.law import Finding, Kind, Place, Sighting, Stage
+from holdfast.pipelines.recon.law import Finding, Kind, Place, Stage
+from holdfast.pipelines.recon.positions import Positions, awaited, is_given_up, source_of
 from holdfast.records.build import Record
 
 BATCH_RECORDS: Final = 500
+REASONS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +71,21 @@ def transactional_id(pipeline: Pipeline) -> str:
     return f"{pipeline.name}.repair"
 
 
-def repair_day(desk: Desk, tenant: str, day: Day, *, dry_run: bool = False) -> Repaired:
-    """Looks, plans and, unless it is a rehearsal, makes up for what is missing; what was done is not done again."""
+def repair_day(
+    desk: Desk, tenant: str, day: Day, *, dry_run: bool = False, now_ms: int | None = None
+) -> Repaired:
+    """Looks, plans and, unless it is a rehearsal, makes up for what is missing; what was done is not done again.
+
+    RepairRefused if what is missing may be there all the same, or be sent yet.
+    """
     producer = TransactionalProducer(desk.cluster, transactional_id(desk.pipeline))
     if not dry_run:
         producer.init()
-    verdict = close_day(desk, tenant, day)
-    passed = fetch_group_offsets(desk.cluster, desk.pipeline.service_group)
-    plan = plan_repair(
-        verdict.evidence.findings,
-        desk.pipeline,
-        waiting=verdict.evidence.waiting,
-        is_passed=lambda place: place.offset < passed.get(TopicPartition(place.topic, place.partition), 0),
-    )
+    verdict = close_day(desk, tenant, day, now_ms=now_ms)
+    reasons = [*unsettled(verdict.evidence)]
+    if reasons:
+        raise RepairRefused(f"nothing was forwarded: {'; '.join(reasons[:REASONS_MAX])}")
+    plan = plan_repair(verdict.evidence.findings, desk.pipeline, verdict.evidence.positions)
     done = 0
     if not dry_run and (plan.forwards or plan.endings):
         producer.begin()
@@ -91,15 +96,8 @@ def repair_day(desk: Desk, tenant: str, day: Day, *, dry_run: bool = False) -> R
     return Repaired(verdict=verdict, plan=plan, done=done)
 
 
-def plan_repair(
-    findings: Iterable[Finding],
-    pipeline: Pipeline,
-    *,
-    waiting: Iterable[Place] = (),
-    is_passed: Callable[[Place], bool] = lambda _: False,
-) -> Plan:
-    """For each missing message the record to forward, if there is one; `is_passed` tells where the service has been."""
-    left_alone = set(waiting)
+def plan_repair(findings: Iterable[Finding], pipeline: Pipeline, positions: Positions) -> Plan:
+    """For each missing message that nobody has still to come to the record to forward, if there is one."""
     forwards: list[Forward] = []
     endings: list[Finding] = []
     unended: list[Finding] = []
@@ -107,12 +105,11 @@ def plan_repair(
     for finding in findings:
         if finding.kind is not Kind.MISSING:
             continue
-        source = _source(finding)
-        if source is None:
-            alone = all(each.stage is Stage.INGEST and is_passed(each.place) for each in finding.sightings)
-            (endings if alone else unended).append(finding)
-        elif source.place in left_alone:
+        source, waiting = source_of(finding), awaited(finding, positions)
+        if waiting is not None and waiting.stage is Stage.DELIVERED:
             spared += 1
+        elif waiting is not None or source is None:
+            (endings if is_given_up(finding, positions) else unended).append(finding)
         else:
             assert source.end_state is not None
             target = pipeline.audit if source.stage is Stage.DELIVERED else pipeline.topics[source.end_state]
@@ -137,12 +134,3 @@ def batches_of(desk: Desk, plan: Plan) -> Iterator[tuple[str, int, Sequence[Reco
     for (topic, partition), queue in batches.items():
         for start in range(0, len(queue), BATCH_RECORDS):
             yield topic, partition, queue[start : start + BATCH_RECORDS]
-
-
-def _source(finding: Finding) -> Sighting | None:
-    """Audit and the end state's topic make up for each other, unless they contradict each other."""
-    ended = [each for each in finding.sightings if each.stage is not Stage.INGEST]
-    if len({each.end_state for each in ended}) != 1:
-        return None
-    audited = [each for each in ended if each.stage is Stage.AUDIT]
-    return audited[0] if audited else ended[0]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from holdfast.pipelines.recon.day import Counts, DayState, Verdict
 from holdfast.pipelines.recon.law import Finding, Kind, Sighting
+from holdfast.pipelines.recon.positions import can_be_made_up_for
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,7 +34,10 @@ def next_step(verdict: Verdict, options: Sequence[str] = ()) -> str | None:
 
     `options` are those that name the pipeline and the cluster that were judged.
     """
-    if verdict.state is not DayState.OPEN or not verdict.evidence.found.get(Kind.MISSING):
+    evidence = verdict.evidence
+    if verdict.state is not DayState.OPEN or not any(
+        can_be_made_up_for(finding, evidence.positions) for finding in evidence.findings
+    ):
         return None
     return shlex.join(["holdfast", "recon", "repair", verdict.tenant, verdict.day.date.isoformat(), *options])
 
