@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,25 @@ def test_an_open_day_is_repaired_and_closed(run: Run, scene: Scene, cluster: Clu
     ]
 
 
+def test_the_watermark_stops_before_a_day_that_was_found_open_and_never_closed(
+    run: Run, scene: Scene, cluster: Cluster
+) -> None:
+    """The days behind it are closed, and do not count."""
+    days = [replace(DAY, date=DAY.date + timedelta(days=number)) for number in range(3)]
+    for day in days:
+        scene.ingest("cedar", f"of-{day.date}", day.start_ms)
+        if day is not days[0]:
+            scene.end("cedar", f"of-{day.date}", day.start_ms, EndState.FAILED)
+    scene.write()
+    ends = {TopicPartition(scene.pipeline.ingest, partition): 1_000 for partition in range(PARTITIONS)}
+    commit_group_offsets(cluster, scene.pipeline.service_group, ends)
+    assert [run("close", "cedar", day.date.isoformat()).exit_code for day in days] == [1, 0, 0]
+    rows = json.loads(run("status", "cedar", "--json").stdout)
+    assert [row["state"] for row in rows] == ["OPEN", "CLOSED", "CLOSED", "nowhere"]
+    assert run("repair", "cedar", TODAY).exit_code == run("close", "cedar", TODAY).exit_code == 0
+    assert f"complete to  {days[-1].date}" in run("status", "cedar").stdout
+
+
 def test_a_tenant_without_messages_is_blind_for_scripts_too(run: Run, tmp_path: Path) -> None:
     page = tmp_path / "nobody.html"
     blind = run("report", "nobody", TODAY, "-o", str(page))
@@ -164,13 +183,14 @@ def test_what_is_no_day_record_is_refused(change: dict[str, Any]) -> None:
     [
         (DayState.CLOSED, None, True),
         (DayState.CLOSED, DayState.OPEN, True),
-        (DayState.OPEN, None, False),
+        (DayState.OPEN, None, True),
+        (DayState.OPEN, DayState.OPEN, False),
         (DayState.OPEN, DayState.CLOSED, True),
         (DayState.BLIND, DayState.CLOSED, False),
         (DayState.NOT_YET, DayState.CLOSED, False),
     ],
 )
-def test_the_book_hears_of_closing_and_of_reopening_alone(
+def test_the_book_hears_of_closing_and_of_what_is_newly_open_alone(
     state: DayState, known: DayState | None, news: bool
 ) -> None:
     verdict = replace(judge_day(GOOD), state=state)

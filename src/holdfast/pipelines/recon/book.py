@@ -1,7 +1,8 @@
-"""The book of days: a record for every tenant's day that was closed, in a compacted topic of the pipeline.
+"""The book of days: a record for every tenant's day that was closed or found open, in a compacted topic.
 
 A verdict outlives what it rests upon: when the messages of a closed day have expired, the day is still closed. It is
-struck out only by a later verdict that finds it open, as late messages may make it. See `docs/formats.md`.
+struck out only by a later verdict that finds it open, as late messages may make it. A day that was never closed stands
+there as open, so that the watermark stops before it. See `docs/formats.md`.
 """
 
 import json
@@ -66,9 +67,9 @@ def to_record(verdict: Verdict, pipeline: Pipeline) -> DayRecord:
 
 
 def is_news(verdict: Verdict, known: DayRecord | None) -> bool:
-    """Whether the book has to be written: a day closes, or one that was closed is found open."""
-    was_closed = known is not None and known.state is DayState.CLOSED
-    return verdict.state is DayState.CLOSED or (verdict.state is DayState.OPEN and was_closed)
+    """Whether the book has to be written: a day closes, or is found open and does not stand there as such."""
+    is_known_open = known is not None and known.state is DayState.OPEN
+    return verdict.state is DayState.CLOSED or (verdict.state is DayState.OPEN and not is_known_open)
 
 
 def encode_key(record: DayRecord) -> bytes:
@@ -115,7 +116,7 @@ def decode_value(value: bytes) -> DayRecord:
 
 
 def read_book(cluster: Cluster, pipeline: Pipeline) -> dict[tuple[str, date], DayRecord]:
-    """The newest record of each tenant and day; none if nothing was ever closed."""
+    """The newest record of each tenant and day; none if no day was ever closed or found open."""
     topic = topic_of(pipeline)
     found = cluster.metadata([topic]).topics.get(topic)
     if found is None:
