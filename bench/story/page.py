@@ -73,7 +73,7 @@ def _row(name: str, closing: Closing, rate: float | None, undisturbed: float | N
 def _chapter(messages: int, ran: Ran, audited: Audited) -> str:
     tenant, verdict = next(iter(audited.closing.verdicts.items()))
     pipeline = ran.pipeline
-    profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
+    profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget, pipeline.mode)
     body = (
         f"<h2>{ran.mode.value.capitalize()} {page.badge(audited.closing.state.value)}</h2><p>{WAYS[ran.mode]}</p>"
         f'<h3>How far the service was</h3><div class="card">{_progress(messages, ran)}</div>'

@@ -264,7 +264,7 @@ def report(
         verdict = close_day(desk, tenant, wanted)
         flow = flow_of_day(desk, verdict)
         pipeline = desk.pipeline
-    profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget)
+    profile = derive(pipeline.trigger, pipeline.alarms, pipeline.budget, pipeline.mode)
     options = file.named_again()
     page = render(verdict, pipeline.budget, flow=flow, profile=profile, options=options)
     output.write_text(page, encoding="utf-8")

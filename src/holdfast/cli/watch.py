@@ -72,7 +72,7 @@ def watch(
     from holdfast.pipelines.watch.profile import derive
 
     found = file.load()
-    profile = derive(found.trigger, found.alarms, found.budget)
+    profile = derive(found.trigger, found.alarms, found.budget, found.mode)
     journal = Journal(found.name, profile, interval_ms=interval_ms, file=file.path)
     with connect(found.endpoint) as cluster:
         from holdfast.pipelines.watch.observer import Observer

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from holdfast.pipelines.config import Alarms, Budget, EndState, Trigger
+from holdfast.pipelines.config import Alarms, Budget, EndState, Mode, Trigger
 from holdfast.pipelines.recon.axes import clock_ticks, duration, duration_ticks, number_ticks
 from holdfast.pipelines.recon.day import judge_day
 from holdfast.pipelines.recon.flow import STEPS, Flow, Moved, ages, bars, grouped, movements
@@ -15,7 +15,7 @@ from holdfast.pipelines.recon.reading import INGESTED, ROW_TYPES, number_of
 from holdfast.pipelines.watch.profile import derive
 from tests.pipelines.recon.test_day import GOOD
 
-PROFILE = derive(Trigger(interval_ms=10_000), Alarms(), Budget())
+PROFILE = derive(Trigger(interval_ms=10_000), Alarms(), Budget(), Mode.ADAPTER)
 AUDITED = number_of(Stage.AUDIT, EndState.FAILED)
 FLOW = Flow(
     start_ms=1_794_614_400_000,
@@ -75,6 +75,8 @@ def test_the_page_has_every_plot_and_says_what_it_cannot_tell() -> None:
     assert page.count("<svg") == 5
     # Two alarms begin: the age passes two minutes, then five.
     assert page.count("<circle") == 2
+    slow = derive(Trigger(interval_ms=60_000), Alarms(), Budget(), Mode.ADAPTER)
+    assert "warn from 5 min on, page from 7 min on" in render(verdict, Budget(), flow=FLOW, profile=slow)
     assert "half within 1.1 s, 99 % within 3 s, all within 5.2 min" in page
     assert not re.search(r"<script|https?://|@import", page)
     assert "LogAppendTime" in render(verdict, Budget(), flow=replace(FLOW, is_stamped=False), profile=PROFILE)

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from holdfast.cli.main import holdfast
-from holdfast.pipelines.config import FILE, Alarms, Budget, Trigger
+from holdfast.pipelines.config import FILE, Alarms, Budget, Mode, Trigger
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind
 from holdfast.pipelines.watch.journal import Journal
 from holdfast.pipelines.watch.profile import derive
@@ -48,7 +48,9 @@ WRONG = World(
 
 
 def all_alarms(file: Path) -> list[Alarm]:
-    journal = Journal("payments", derive(Trigger(), Alarms(), Budget()), interval_ms=5_000, file=file)
+    journal = Journal(
+        "payments", derive(Trigger(), Alarms(), Budget(), Mode.ADAPTER), interval_ms=5_000, file=file
+    )
     journal.note(WRONG)
     journal.note(replace(WRONG, now_ms=NOW_MS + DAY_MS))
     found = journal.alarms

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from holdfast.cli.watch import is_stale
-from holdfast.pipelines.config import Alarms, Budget, Trigger
+from holdfast.pipelines.config import Alarms, Budget, Mode, Trigger
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import derive
 from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, OpenTransaction, Spending, World
@@ -103,7 +103,7 @@ class Simulation:
 
 
 def evaluator(trigger_ms: int) -> Evaluator:
-    return Evaluator(derive(Trigger(interval_ms=trigger_ms), Alarms(), Budget()))
+    return Evaluator(derive(Trigger(interval_ms=trigger_ms), Alarms(), Budget(), Mode.ADAPTER))
 
 
 def first_alarm(simulation: Simulation, watcher: Evaluator, seconds_max: int) -> tuple[int, list[Alarm]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast.pipelines.config import Alarms, Budget, Trigger
+from holdfast.pipelines.config import Alarms, Budget, Mode, Trigger
 from holdfast.pipelines.watch.journal import Journal
 from holdfast.pipelines.watch.profile import derive
 from holdfast.pipelines.watch.world import Forwarding, Spending, World
@@ -26,7 +26,7 @@ SPENDINGS = (
 
 
 def journal() -> Journal:
-    profile = derive(Trigger(interval_ms=10_000), Alarms(), Budget())
+    profile = derive(Trigger(interval_ms=10_000), Alarms(), Budget(), Mode.ADAPTER)
     return Journal("payments", profile, interval_ms=5_000)
 
 

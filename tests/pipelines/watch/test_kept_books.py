@@ -186,7 +186,7 @@ def test_what_a_day_has_cost_is_told_by_tenant(follow: Follow, cluster: Cluster)
     _, [acme, birch] = follow.books.look(NOON)
     assert (acme.expected, acme.failed, birch.expected, birch.failed) == (2_400, 3, 2, 0)
     budget = replace(follow.pipeline.budget, failed=0.001)
-    profile = derive(follow.pipeline.trigger, follow.pipeline.alarms, budget)
+    profile = derive(follow.pipeline.trigger, follow.pipeline.alarms, budget, follow.pipeline.mode)
     alarms = Evaluator(profile).look(Observer(cluster, follow.pipeline, canaries=False).look(NOON))
     assert [(each.kind, each.tenants) for each in alarms] == [(AlarmKind.BUDGET, ("acme",))]
 

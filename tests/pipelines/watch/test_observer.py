@@ -52,7 +52,7 @@ class Adapter:
         self.topic = self.pipeline.topics[EndState.QUALIFIED]
         for topic in (self.pipeline.ingest, self.topic, self.pipeline.audit):
             create_topic(cluster, topic, partitions=1)
-        self.group = {topic: group for group, topic in watched(self.pipeline)}[self.topic]
+        self.group = {each.topic: each.group for each in watched(self.pipeline)}[self.topic]
         self.producer = Producer(cluster, self.topic)
         commit_group_offsets(
             cluster, self.pipeline.service_group, {TopicPartition(self.pipeline.ingest, 0): 0}
@@ -78,7 +78,7 @@ def adapter(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) ->
 
 def evaluator(adapter: Adapter) -> Evaluator:
     pipeline = adapter.pipeline
-    return Evaluator(derive(pipeline.trigger, pipeline.alarms, pipeline.budget))
+    return Evaluator(derive(pipeline.trigger, pipeline.alarms, pipeline.budget, pipeline.mode))
 
 
 def test_a_position_that_stands_still_is_stalled_where_it_stands(adapter: Adapter) -> None:
@@ -121,6 +121,8 @@ def test_whoever_commits_without_forwarding_is_seen_by_its_canaries(adapter: Ada
     world = observer.look(began_ms + 1_000)
     assert [(each.offset, each.seen_ms) for each in world.canaries] == [(0, began_ms + 1_000)]
     assert watcher.look(world) == []
+    steps = {each.group: each.step for each in world.forwardings}
+    assert (steps[adapter.pipeline.service_group], steps[adapter.group]) == (0, 1)
     observer.look(began_ms + 31_000)
     adapter.commit(2)
     assert watcher.look(observer.look(began_ms + 60_000)) == []

@@ -111,9 +111,10 @@ def age(flow: Flow, profile: Profile) -> str:
     """The age of the oldest message that audit does not have, with the bands in which somebody is told."""
     seconds = [each / 1000 for each in flow.ages_ms]
     axes = Axes(highest=max(*seconds, 1.0) * 1.12)
+    allowed = profile.ages[-1]
     bands = (
-        ("warn", profile.age_warn_ms / 1000, profile.age_page_ms / 1000, "--late"),
-        ("page", profile.age_page_ms / 1000, axes.highest, "--missing"),
+        ("warn", allowed.warn_ms / 1000, allowed.page_ms / 1000, "--late"),
+        ("page", allowed.page_ms / 1000, axes.highest, "--missing"),
     )
     inside = ""
     for name, floor, ceiling, colour in bands:
@@ -136,9 +137,7 @@ def age(flow: Flow, profile: Profile) -> str:
         inside += f'<circle cx="{x}" cy="{y}" r="5" fill="var({colour})" stroke="var(--card)"/>'
     end_ms = flow.start_ms + (len(seconds) - 1) * flow.step_ms
     told = f"at most {duration(max(flow.ages_ms))}"
-    alarms = (
-        f"alarms: warn from {duration(profile.age_warn_ms)} on, page from {duration(profile.age_page_ms)} on"
-    )
+    alarms = f"alarms: warn from {duration(allowed.warn_ms)} on, page from {duration(allowed.page_ms)} on"
     ticks = duration_ticks(axes.highest)
     return axes.draw(
         inside, clock_ticks(flow.start_ms, end_ms), ticks, "age of the oldest message on its way"

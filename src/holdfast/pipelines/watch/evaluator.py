@@ -150,11 +150,12 @@ class Evaluator:
         if not each.waiting or each.oldest_ms is None:
             return
         age_ms = now_ms - each.oldest_ms
-        if age_ms >= self._profile.age_warn_ms:
+        allowed = self._profile.ages[each.step]
+        if age_ms >= allowed.warn_ms:
             yield _about(
                 each,
                 AlarmKind.AGE,
-                Severity.PAGE if age_ms >= self._profile.age_page_ms else Severity.WARN,
+                Severity.PAGE if age_ms >= allowed.page_ms else Severity.WARN,
                 f"the oldest message in {each.topic}-{each.partition} that {each.group} has not forwarded is "
                 f"{age_ms // 1000} s old",
                 f"holdfast group describe {shlex.quote(each.group)}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.client.aborted import without_aborted
 from holdfast.client.cluster import Cluster
@@ -31,10 +31,20 @@ ALIVE: Final = frozenset({"starting", "running"})
 """What a part says of itself while it lives, and for ever if it was killed."""
 
 
-def watched(pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The groups that have to get on, each with the topic that it reads."""
+class Watched(NamedTuple):
+    """A group that has to get on, and the topic that it reads."""
+
+    group: str
+    topic: str
+    step: int
+    """How many groups have forwarded its messages before."""
+
+
+def watched(pipeline: Pipeline) -> list[Watched]:
+    """The service, and adapters if there are some."""
     adapters = pipeline.adapters if pipeline.mode is Mode.ADAPTER else ()
-    return [(pipeline.service_group, pipeline.ingest), *((each.group, each.topic) for each in adapters)]
+    service = Watched(pipeline.service_group, pipeline.ingest, step=0)
+    return [service, *(Watched(each.group, each.topic, step=1) for each in adapters)]
 
 
 def last_told(pipeline: Pipeline) -> tuple[int, str] | None:
@@ -57,7 +67,7 @@ class Observer:
         self._retention: dict[str, tuple[int, int | None]] = {}
         """By topic, when it was asked for and what it was."""
         self._first_seen: dict[tuple[int, TopicPartition], int] = {}
-        topics = [topic for group, topic in watched(pipeline) if group != pipeline.service_group]
+        topics = [each.topic for each in watched(pipeline) if each.step]
         self._canaries = (
             Canaries(cluster, topics=topics, audit=pipeline.audit, every_ms=pipeline.alarms.canary_ms)
             if canaries and topics
@@ -71,9 +81,7 @@ class Observer:
         """What is there now; raises what the cluster refuses, or that it cannot be reached."""
         canaries = self._canaries.look(now_ms) if self._canaries is not None else ()
         forwardings = [
-            each
-            for group, topic in watched(self._pipeline)
-            for each in self._forwardings(group, topic, now_ms)
+            forwarding for each in watched(self._pipeline) for forwarding in self._forwardings(each, now_ms)
         ]
         mismatches, spendings = self._look_at_books(now_ms)
         told = last_told(self._pipeline)
@@ -96,7 +104,8 @@ class Observer:
         named = {(each.tenant, each.window_ms) for each in told}
         return told + tuple(each for each in kept if (each.tenant, each.window_ms) not in named), spendings
 
-    def _forwardings(self, group: str, topic: str, now_ms: int) -> Iterator[Forwarding]:
+    def _forwardings(self, each: Watched, now_ms: int) -> Iterator[Forwarding]:
+        group, topic = each.group, each.topic
         partitions = self._cluster.topic(topic).partitions
         # Positions first: a group that gets on meanwhile must not seem to be ahead of its topic.
         positions = fetch_group_offsets(self._cluster, group)
@@ -117,6 +126,7 @@ class Observer:
                 group=group,
                 topic=topic,
                 partition=number,
+                step=each.step,
                 log_start=first[number],
                 stable_end=stable[number],
                 log_end=last[number],

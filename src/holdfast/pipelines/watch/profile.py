@@ -1,21 +1,29 @@
 """How long what may take: from the trigger that a pipeline declares, so that its own rhythm raises no alarm.
 
 A micro-batch begins every trigger and may last as long as one: what it takes is committed at its end. So a healthy
-group may stand still for two triggers, and its oldest message be as old. Alarms begin at three.
+group may stand still for two triggers, and its oldest message have waited as long. Alarms begin a trigger later. In the
+topic of an end state messages keep the time at which they were ingested: they bear the triggers of the service already.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.pipelines.config import Alarms, Budget, Mode, Pipeline, Trigger
 
 HEALTHY_TRIGGERS: Final = 2
-ALARMING_TRIGGERS: Final = 3
-PAGING_TRIGGERS: Final = 5
+ALARMING_TRIGGERS: Final = HEALTHY_TRIGGERS + 1
+PAGING_TRIGGERS: Final = HEALTHY_TRIGGERS + 3
 BLIND_MS: Final = 30_000
 """A group that was there is not gone for so long by accident."""
 BLOCKED_MS: Final = 60_000
 NO_PROGRESS_MS: Final = 60_000
+
+
+class Age(NamedTuple):
+    """How old a message may be that was ingested and is not forwarded."""
+
+    warn_ms: int
+    page_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +31,8 @@ class Profile:
     """The thresholds of one pipeline."""
 
     stall_ms: int
-    age_warn_ms: int
-    age_page_ms: int
+    ages: tuple[Age, ...]
+    """By step: of what waits for the service, then, if there are adapters, of what waits for these."""
     canary_every_ms: int
     canary_wait_ms: int
     blocked_ms: int
@@ -38,13 +46,18 @@ class Profile:
     budget: float
 
 
-def derive(trigger: Trigger, alarms: Alarms, budget: Budget) -> Profile:
+def derive(trigger: Trigger, alarms: Alarms, budget: Budget, mode: Mode) -> Profile:
     """The pipeline's own settings, stretched where its trigger is slower than they are."""
     healthy, alarming = HEALTHY_TRIGGERS * trigger.interval_ms, ALARMING_TRIGGERS * trigger.interval_ms
     return Profile(
         stall_ms=max(alarms.stall_ms, alarming),
-        age_warn_ms=max(alarms.age_warn_ms, alarming),
-        age_page_ms=max(alarms.age_page_ms, PAGING_TRIGGERS * trigger.interval_ms),
+        ages=tuple(
+            Age(
+                warn_ms=max(alarms.age_warn_ms, before * healthy + alarming),
+                page_ms=max(alarms.age_page_ms, before * healthy + PAGING_TRIGGERS * trigger.interval_ms),
+            )
+            for before in range(steps_of(mode))
+        ),
         canary_every_ms=alarms.canary_ms,
         canary_wait_ms=max(alarms.canary_ms * 3 // 2, alarming),
         blocked_ms=max(BLOCKED_MS, alarming),
@@ -60,5 +73,9 @@ def derive(trigger: Trigger, alarms: Alarms, budget: Budget) -> Profile:
 
 def passing_ms(pipeline: Pipeline) -> int:
     """How long a message may be on its way from ingest to audit: through a service, and an adapter if there is one."""
-    steps = 2 if pipeline.mode is Mode.ADAPTER else 1
-    return steps * HEALTHY_TRIGGERS * pipeline.trigger.interval_ms
+    return steps_of(pipeline.mode) * HEALTHY_TRIGGERS * pipeline.trigger.interval_ms
+
+
+def steps_of(mode: Mode) -> int:
+    """Through so many micro-batches, one after the other, a message goes to audit."""
+    return 2 if mode is Mode.ADAPTER else 1

@@ -20,6 +20,8 @@ class Forwarding:
     group: str
     topic: str
     partition: int
+    step: int = 0
+    """How many groups have forwarded its messages before."""
     log_start: int
     stable_end: int
     """The last stable offset: more than that no group can have."""
