@@ -98,3 +98,13 @@ def test_another_command_means_the_same(path: Path) -> None:
     secrets = ["-X", "sasl.password=secret", "-X", "ssl.key.password=secret", "-X", "sasl.jaas.config=secret"]
     hidden = [word.replace("=secret", "=…") for word in secrets]
     assert run(*words, *secrets).named_again() == words + hidden
+
+
+def test_a_command_that_reads_no_pipeline_is_told_of_the_cluster(path: Path) -> None:
+    """What the file says of it has to be said then, and what goes before it."""
+    config = str(path.parent / "secret" / "client.properties")
+    given = run("--pipeline", str(path), "-X", "sasl.password=secret")
+    told = ["--bootstrap", FILE, "--client-config", config, "-X", "sasl.password=…"]
+    assert given.cluster_again(given.load()) == told
+    given = run("--pipeline", str(path), "-b", BOOTSTRAP_DEFAULT)
+    assert given.cluster_again(given.load()) == ["--client-config", config]

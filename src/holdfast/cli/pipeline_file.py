@@ -64,13 +64,27 @@ class PipelineFile:
 
     def named_again(self) -> list[str]:
         """The options with which another command means the same one; secrets are left to whoever knows them."""
+        named = [] if self.path == FILE else ["--pipeline", str(self.path)]
+        return named + self.options_again()
+
+    def options_again(self) -> list[str]:
+        """The same of them that go before what the file says."""
+        return self._options(self.bootstrap, self.client_config)
+
+    def cluster_again(self, pipeline: "Pipeline") -> list[str]:
+        """Those with which a command that reads no pipeline's file means the cluster of this one, as it was loaded."""
+        bootstrap = pipeline.endpoint.bootstrap
+        return self._options(
+            bootstrap if bootstrap != BOOTSTRAP_DEFAULT else None,
+            self.client_config or pipeline.client_config,
+        )
+
+    def _options(self, bootstrap: str | None, client_config: Path | None) -> list[str]:
         from holdfast.client.security import is_secret
 
-        options = [] if self.path == FILE else ["--pipeline", str(self.path)]
-        if self.bootstrap is not None:
-            options += ["--bootstrap", self.bootstrap]
-        if self.client_config is not None:
-            options += ["--client-config", str(self.client_config)]
+        options = [] if bootstrap is None else ["--bootstrap", bootstrap]
+        if client_config is not None:
+            options += ["--client-config", str(client_config)]
         for each in self.properties:
             name = each.partition("=")[0].strip()
             options += ["-X", f"{name}=…" if is_secret(name) else each]

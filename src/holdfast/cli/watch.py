@@ -17,6 +17,8 @@ from holdfast.cli.standing_group import StandingGroup
 from holdfast.errors import ConnectionFailed, HoldfastError, NobodyToAsk
 
 if TYPE_CHECKING:
+    from holdfast.pipelines.config import Pipeline
+    from holdfast.pipelines.watch.commands import Commands
     from holdfast.pipelines.watch.journal import Journal
 
 LISTEN = "127.0.0.1:9645"
@@ -73,7 +75,7 @@ def watch(
 
     found = file.load()
     profile = derive(found.trigger, found.alarms, found.budget, found.mode)
-    journal = Journal(found.name, profile, interval_ms=interval_ms, file=file.path)
+    journal = Journal(found.name, profile, name_again(file, found), interval_ms=interval_ms)
     with connect(found.endpoint) as cluster:
         from holdfast.pipelines.watch.observer import Observer
 
@@ -133,6 +135,15 @@ def check(ctx: click.Context, listen: str, as_json: bool) -> None:
 def is_stale(now_ms: int, last_look_ms: int, interval_ms: int) -> bool:
     """Whether a watcher that answers has stopped to look; a look itself may take as long as an interval."""
     return now_ms - last_look_ms > (STALE_LOOKS + 1) * interval_ms + 1000
+
+
+def name_again(file: PipelineFile, loaded: "Pipeline") -> "Commands":
+    """Commands of alarms, for the pipeline and the cluster that this watcher was told of."""
+    from holdfast.pipelines.watch.commands import Commands
+
+    return Commands(
+        file=file.path, options=tuple(file.options_again()), cluster=tuple(file.cluster_again(loaded))
+    )
 
 
 async def _serve(journal: "Journal", look: Any, listen: str, interval_ms: int, looks_max: int | None) -> None:

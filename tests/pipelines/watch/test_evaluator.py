@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.cli.watch import is_stale
 from holdfast.pipelines.config import Alarms, Budget, Mode, Trigger
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import derive
 from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, OpenTransaction, Spending, World
@@ -103,7 +104,7 @@ class Simulation:
 
 
 def evaluator(trigger_ms: int) -> Evaluator:
-    return Evaluator(derive(Trigger(interval_ms=trigger_ms), Alarms(), Budget(), Mode.ADAPTER))
+    return Evaluator(derive(Trigger(interval_ms=trigger_ms), Alarms(), Budget(), Mode.ADAPTER), Commands())
 
 
 def first_alarm(simulation: Simulation, watcher: Evaluator, seconds_max: int) -> tuple[int, list[Alarm]]:
@@ -236,6 +237,7 @@ def test_failures_alone_spend_the_budget() -> None:
     simulation.failed = 250_001
     _, [alarm] = first_alarm(simulation, watcher, 60)
     assert (alarm.kind, alarm.tenants) == (AlarmKind.BUDGET, ("acme",))
+    assert alarm.run == "holdfast recon report acme 2026-11-14"
 
 
 def test_books_that_do_not_balance_are_an_alarm_at_once() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from holdfast.pipelines.config import Alarms, Budget, Mode, Trigger
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.journal import Journal
 from holdfast.pipelines.watch.profile import derive
 from holdfast.pipelines.watch.world import Forwarding, Spending, World
@@ -27,7 +28,7 @@ SPENDINGS = (
 
 def journal() -> Journal:
     profile = derive(Trigger(interval_ms=10_000), Alarms(), Budget(), Mode.ADAPTER)
-    return Journal("payments", profile, interval_ms=5_000)
+    return Journal("payments", profile, Commands(), interval_ms=5_000)
 
 
 def look(made: Journal, seconds: int, *forwardings: Forwarding) -> list[str]:
@@ -77,5 +78,5 @@ def test_a_cluster_that_cannot_be_reached_is_an_alarm_soon_and_what_was_wrong_st
     made.fail(START_MS + 95_000, "nobody answers")
     assert list(made.news())[:2] == [
         "PAGE  blind: nothing can be seen of payments: nobody answers",
-        "  holdfast status",
+        "  holdfast topic list",
     ]

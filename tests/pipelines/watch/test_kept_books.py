@@ -13,6 +13,7 @@ from holdfast.pipelines.config import EndState, Mode
 from holdfast.pipelines.recon.day import LATENESS_MS
 from holdfast.pipelines.recon.keeping import Keeper, transactional_id
 from holdfast.pipelines.recon.kept import COVERAGE_KEY, encode_coverage, topic_of
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.evaluator import AlarmKind, Evaluator
 from holdfast.pipelines.watch.fingerprints import KeptBooks
 from holdfast.pipelines.watch.observer import Observer
@@ -187,7 +188,9 @@ def test_what_a_day_has_cost_is_told_by_tenant(follow: Follow, cluster: Cluster)
     assert (acme.expected, acme.failed, birch.expected, birch.failed) == (2_400, 3, 2, 0)
     budget = replace(follow.pipeline.budget, failed=0.001)
     profile = derive(follow.pipeline.trigger, follow.pipeline.alarms, budget, follow.pipeline.mode)
-    alarms = Evaluator(profile).look(Observer(cluster, follow.pipeline, canaries=False).look(NOON))
+    alarms = Evaluator(profile, Commands()).look(
+        Observer(cluster, follow.pipeline, canaries=False).look(NOON)
+    )
     assert [(each.kind, each.tenants) for each in alarms] == [(AlarmKind.BUDGET, ("acme",))]
 
 

@@ -29,6 +29,7 @@ from holdfast.pipelines.recon.fetching import fetch_record
 from holdfast.pipelines.recon.law import Place
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import parts_of
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.evaluator import AlarmKind, Evaluator
 from holdfast.pipelines.watch.observer import Observer, watched
 from holdfast.pipelines.watch.profile import derive
@@ -78,7 +79,7 @@ def adapter(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) ->
 
 def evaluator(adapter: Adapter) -> Evaluator:
     pipeline = adapter.pipeline
-    return Evaluator(derive(pipeline.trigger, pipeline.alarms, pipeline.budget, pipeline.mode))
+    return Evaluator(derive(pipeline.trigger, pipeline.alarms, pipeline.budget, pipeline.mode), Commands())
 
 
 def test_a_position_that_stands_still_is_stalled_where_it_stands(adapter: Adapter) -> None:
@@ -202,7 +203,9 @@ def test_a_stall_is_told_over_http_and_by_check_and_so_is_a_dead_watcher(
     found = check(watcher)
     assert found.returncode == 1
     assert "stalled" in found.stdout
-    assert "(at offset 4; 6 messages wait; tenants acme)\n  holdfast group describe" in found.stdout
+    assert "(at offset 4; 6 messages wait; tenants acme)\n" in found.stdout
+    where = f"--bootstrap {adapter.cluster.bootstrap}"
+    assert f"\n  holdfast group describe {adapter.group} {where}\n" in found.stdout
     page = ask(watcher, "/metrics")
     assert 'kind="stalled"' in page
     assert_rules_match(page)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.pipelines.config import Mode, Pipeline, Trigger
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator
 from holdfast.pipelines.watch.observer import Watched, watched
 from holdfast.pipelines.watch.profile import derive
@@ -124,7 +125,7 @@ def first_alarms(simulation: Simulation, watcher: Evaluator, seconds: int) -> tu
 def make(directory: Path, mode: Mode, trigger_s: int) -> tuple[Pipeline, Evaluator]:
     made = make_pipeline(directory, mode=mode.value, prefix="rhythm")
     made = replace(made, trigger=Trigger(interval_ms=trigger_s * SECOND_MS))
-    return made, Evaluator(derive(made.trigger, made.alarms, made.budget, made.mode))
+    return made, Evaluator(derive(made.trigger, made.alarms, made.budget, made.mode), Commands())
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -5,16 +5,14 @@ that commits and forwards nothing is seen by its canaries and its books; one tha
 healthy one.
 """
 
-import shlex
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.pipelines.config import FILE
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.profile import Profile
 from holdfast.pipelines.watch.world import Canary, Forwarding, Mismatch, Spending, World
 
@@ -87,10 +85,9 @@ class _Track:
 class Evaluator:
     """Alarms of one pipeline. Looks have to come in the order of their times."""
 
-    def __init__(self, profile: Profile, *, file: Path = FILE) -> None:
+    def __init__(self, profile: Profile, commands: Commands) -> None:
         self._profile = profile
-        self._status = f"holdfast pipeline status {shlex.quote(str(file))}"
-        self._of_file = "" if file == FILE else f" --pipeline {shlex.quote(str(file))}"
+        self._commands = commands
         self._tracks: dict[_Key, _Track] = {}
         self._started_ms: int | None = None
 
@@ -109,7 +106,7 @@ class Evaluator:
         alarms += [self._mismatch(each) for each in world.mismatches]
         alarms += self._no_progress(world)
         alarms = [self._with_budget(alarm, world, in_doubt) for alarm in alarms]
-        alarms += [found for each in world.spendings for found in self._budget(each, in_doubt)]
+        alarms += [found for each in world.spendings for found in self._budget(each, world, in_doubt)]
         return sorted(alarms, key=lambda alarm: (alarm.severity is Severity.WARN, alarm.kind))
 
     def _remember(self, each: Forwarding, now_ms: int) -> _Track:
@@ -141,7 +138,7 @@ class Evaluator:
                 AlarmKind.STALLED,
                 Severity.PAGE,
                 f"{each.group} has not moved in {each.topic}-{each.partition} for {stuck_ms // 1000} s",
-                f"holdfast group describe {shlex.quote(each.group)}",
+                self._commands.on_cluster("group", "describe", each.group),
             )
         yield from self._old(each, now_ms)
         yield from self._runway(each, now_ms)
@@ -158,7 +155,7 @@ class Evaluator:
                 Severity.PAGE if age_ms >= allowed.page_ms else Severity.WARN,
                 f"the oldest message in {each.topic}-{each.partition} that {each.group} has not forwarded is "
                 f"{age_ms // 1000} s old",
-                f"holdfast group describe {shlex.quote(each.group)}",
+                self._commands.on_cluster("group", "describe", each.group),
             )
 
     def _runway(self, each: Forwarding, now_ms: int) -> Iterator[Alarm]:
@@ -176,7 +173,7 @@ class Evaluator:
                 Severity.PAGE if left_ms < self._profile.runway_page_ms else Severity.WARN,
                 f"retention takes the first message of {each.topic}-{each.partition} that {each.group} has not "
                 f"forwarded in {max(0, left_ms) // MINUTE_MS} min",
-                f"holdfast topic config {each.topic} retention.ms=-1",
+                self._commands.on_cluster("topic", "config", each.topic, "retention.ms=-1"),
             )
 
     def _blocked(self, each: Forwarding, now_ms: int) -> Iterator[Alarm]:
@@ -194,7 +191,7 @@ class Evaluator:
                 kind=AlarmKind.BLOCKED,
                 severity=Severity.PAGE,
                 what=f"a transaction of {who} has held {each.topic}-{each.partition} back for {open_ms // 1000} s",
-                run=f"holdfast txn describe {shlex.quote(name)}" if name else "holdfast txn hanging",
+                run=self._commands.on_cluster("txn", *(("describe", name) if name else ("hanging",))),
                 group=each.group,
                 topic=each.topic,
                 partition=each.partition,
@@ -211,7 +208,7 @@ class Evaluator:
                 AlarmKind.BLIND,
                 Severity.PAGE,
                 f"{each.group} has no position in {each.topic}-{each.partition}: deleted, expired or never there",
-                f"holdfast group describe {shlex.quote(each.group)}",
+                self._commands.on_cluster("group", "describe", each.group),
             )
 
     def _unseen(self, world: World) -> Iterator[Alarm]:
@@ -226,7 +223,7 @@ class Evaluator:
                     kind=AlarmKind.BLIND,
                     severity=Severity.PAGE,
                     what=f"{key.topic}-{key.partition} cannot be seen any more",
-                    run=f"holdfast topic describe {key.topic}",
+                    run=self._commands.on_cluster("topic", "describe", key.topic),
                     group=key.group,
                     topic=key.topic,
                     partition=key.partition,
@@ -247,7 +244,7 @@ class Evaluator:
                 severity=Severity.PAGE,
                 what=f"a canary that was sent to {each.topic}-{each.partition} {age_ms // 1000} s ago has not arrived "
                 "in audit",
-                run=self._status,
+                run=self._commands.status,
                 topic=each.topic,
                 partition=each.partition,
                 offset=each.offset,
@@ -262,7 +259,7 @@ class Evaluator:
             severity=Severity.PAGE,
             what=f"in the sealed window of {_clock(each.window_ms)}, {each.ingested:,} of {each.tenant}'s messages "
             f"came in, and {ended}",
-            run=f"holdfast recon close {shlex.quote(each.tenant)} {_date(each.window_ms)}{self._of_file}",
+            run=self._commands.on_pipeline("recon", "close", each.tenant, _date(each.window_ms)),
             tenants=(each.tenant,),
         )
 
@@ -275,7 +272,7 @@ class Evaluator:
                 kind=AlarmKind.NO_PROGRESS,
                 severity=Severity.PAGE,
                 what=f"{world.silent} has been silent for {silent_ms // 1000} s: it was killed, or hangs",
-                run=self._status,
+                run=self._commands.status,
             )
 
     def _in_doubt(self, each: Forwarding, track: _Track, now_ms: int) -> int:
@@ -285,7 +282,7 @@ class Evaluator:
             return 0
         return max(0, track.ends[known] - max(track.committed or 0, each.log_start))
 
-    def _budget(self, each: Spending, in_doubt: int) -> Iterator[Alarm]:
+    def _budget(self, each: Spending, world: World, in_doubt: int) -> Iterator[Alarm]:
         allowed, spent = self._allowed(each), _spent(each, in_doubt)
         if spent > allowed:
             yield Alarm(
@@ -293,7 +290,7 @@ class Evaluator:
                 severity=Severity.PAGE,
                 what=f"{each.tenant} has spent {spent:,.0f} of the {allowed:,.0f} messages that may fail today: "
                 f"{each.failed:,} failed, the others are in doubt",
-                run=f"holdfast recon status {shlex.quote(each.tenant)}{self._of_file}",
+                run=self._commands.on_pipeline("recon", "report", each.tenant, _date(world.now_ms)),
                 tenants=(each.tenant,),
                 budget_minutes_left=0,
             )

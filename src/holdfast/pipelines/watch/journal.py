@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
-from holdfast.pipelines.config import FILE
+from holdfast.pipelines.watch.commands import Commands
 from holdfast.pipelines.watch.evaluator import Alarm, AlarmKind, Evaluator, Severity
 from holdfast.pipelines.watch.profile import Profile
 from holdfast.pipelines.watch.world import World
@@ -17,14 +16,15 @@ ABOUT_TENANTS: Final = frozenset({AlarmKind.CONSERVATION, AlarmKind.BUDGET})
 class Journal:
     """Looks and failures to look, turned into alarms."""
 
-    def __init__(self, pipeline: str, profile: Profile, *, interval_ms: int, file: Path = FILE) -> None:
+    def __init__(self, pipeline: str, profile: Profile, commands: Commands, *, interval_ms: int) -> None:
         self.pipeline = pipeline
         self.interval_ms = interval_ms
         self.alarms: list[Alarm] = []
         self.world: World | None = None
         self.last_look_ms = 0
         self._profile = profile
-        self._evaluator = Evaluator(profile, file=file)
+        self._commands = commands
+        self._evaluator = Evaluator(profile, commands)
         self._failing_since_ms: int | None = None
         self._told: dict[tuple[object, ...], Alarm] = {}
 
@@ -50,7 +50,7 @@ class Journal:
                     kind=AlarmKind.BLIND,
                     severity=Severity.PAGE,
                     what=f"nothing can be seen of {self.pipeline}: {why}",
-                    run="holdfast status",
+                    run=self._commands.on_cluster("topic", "list"),
                 )
             ]
 
