@@ -19,7 +19,10 @@ class Journal:
     def __init__(self, pipeline: str, profile: Profile, commands: Commands, *, interval_ms: int) -> None:
         self.pipeline = pipeline
         self.interval_ms = interval_ms
-        self.alarms: list[Alarm] = []
+        self._known: list[Alarm] = []
+        """What was wrong when it was last seen."""
+        self._unseen: list[Alarm] = []
+        """That it cannot be seen any more."""
         self.world: World | None = None
         self.last_look_ms = 0
         self._profile = profile
@@ -33,19 +36,24 @@ class Journal:
         """Whether the last look did not succeed."""
         return self._failing_since_ms is not None
 
+    @property
+    def alarms(self) -> list[Alarm]:
+        """What is wrong now, as far as anybody knows: what was wrong is not over because nobody sees it."""
+        return self._unseen + self._known
+
     def note(self, world: World) -> None:
         """A look that succeeded."""
         self._failing_since_ms = None
         self.world, self.last_look_ms = world, world.now_ms
-        self.alarms = self._evaluator.look(world)
+        self._known, self._unseen = self._evaluator.look(world), []
 
     def fail(self, now_ms: int, why: str) -> None:
-        """A look that did not: what was wrong before still counts, and soon it is an alarm in itself."""
+        """A look that did not: soon it is an alarm in itself, beside what was wrong before."""
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
         self.last_look_ms = now_ms
         if now_ms - self._failing_since_ms >= self._profile.blind_ms:
-            self.alarms = [
+            self._unseen = [
                 Alarm(
                     kind=AlarmKind.BLIND,
                     severity=Severity.PAGE,
