@@ -15,7 +15,7 @@ def families(journal: "Journal") -> Iterator[Family]:
     of = (("pipeline", journal.pipeline),)
     yield gauge(
         "holdfast_watch_last_look_timestamp_seconds",
-        "When the watcher last saw the pipeline.",
+        "When the watcher last looked, be it that it saw nothing.",
         journal.last_look_ms / 1000,
         of,
     )

@@ -230,15 +230,23 @@ def test_a_watcher_that_is_started_in_an_outage_watches_all_the_same(
     assert done.stderr.count("cannot look: cannot connect to 127.0.0.1:1") == 1
 
 
+def rules() -> list[dict[str, Any]]:
+    """Those for Prometheus."""
+    found = yaml.safe_load((Path(derive.__code__.co_filename).parent / "rules.yml").read_text())
+    return [rule for group in found["groups"] for rule in group["rules"]]
+
+
+def test_rules_are_for_the_job_that_the_page_on_alarms_names() -> None:
+    """One that has another name is told of as if nobody watched; `up` alone tells which watcher is dead."""
+    jobs = {job for rule in rules() for job in re.findall(r'\bup\{job="([^"]+)"', rule["expr"])}
+    page = (Path(__file__).parents[3] / "docs" / "reconciliation.md").read_text()
+    assert jobs == set(re.findall(r"job_name: (\S+)", page)) == {"holdfast-watch"}
+    assert not any("absent(holdfast_" in rule["expr"] for rule in rules()), "another watcher would hide it"
+
+
 def assert_rules_match(page: str) -> None:
     """A rule about a series that nobody exports would never fire."""
-    rules = yaml.safe_load((Path(derive.__code__.co_filename).parent / "rules.yml").read_text())
-    names = {
-        name
-        for group in rules["groups"]
-        for rule in group["rules"]
-        for name in re.findall(r"holdfast_\w+", rule["expr"])
-    }
+    names = {name for rule in rules() for name in re.findall(r"holdfast_\w+", rule["expr"])}
     assert names
     for name in names:
         assert re.search(rf"^{name}[{{ ]", page, re.MULTILINE), name
