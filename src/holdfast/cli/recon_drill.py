@@ -35,7 +35,7 @@ class Report:
     alarm_s: float | None = None
     what: str | None = None
     repair_s: float | None = None
-    """From the moment at which the fault was undone until no such alarm was left."""
+    """From the moment at which the fault was undone until nothing was left that comes of it."""
 
 
 @click.command()
@@ -78,10 +78,6 @@ def drill(
     with connect(found.endpoint) as cluster:
         prepared = prepare(FaultName(fault), found, cluster)
         report = Report(fault=fault)
-        before = _alarms(listen, found.name)
-        known = {alarm["kind"] for alarm in before} & prepared.kinds
-        if known:
-            raise PipelineRefused(f"there is an alarm of that kind already: {', '.join(sorted(known))}")
         run_drill(prepared, report, lambda: _alarms(listen, found.name), wait_ms / 1000)
     if as_json:
         present.print_json(
@@ -96,7 +92,14 @@ def drill(
 def run_drill(
     fault: "Fault", report: Report, alarms: Callable[[], list[dict[str, Any]]], wait_s: float
 ) -> None:
-    """Breaks, waits for the alarm, makes good, waits for its end. Whatever happens, the fault is undone."""
+    """Breaks, waits for the alarm, makes good, waits for its end. Whatever happens, the fault is undone.
+
+    PipelineRefused, and nothing is broken, where there is such an alarm already: it would prove nothing.
+    """
+    of_it = fault.kinds | fault.echoes
+    before = sorted({alarm["kind"] for alarm in alarms()} & of_it)
+    if before:
+        raise PipelineRefused(f"there is an alarm already that comes of {report.fault}: {', '.join(before)}")
     with _interruptible():
         try:
             began = time.monotonic()
@@ -113,7 +116,7 @@ def run_drill(
         undone = time.monotonic()
         # What a record is sent for twice stays an alarm.
         for elapsed_s in _until(undone + wait_s) if report.alarm is not None and fault.is_undone else ():
-            if not any(alarm["kind"] in fault.kinds for alarm in alarms()):
+            if not any(alarm["kind"] in of_it for alarm in alarms()):
                 report.repair_s = round(elapsed_s - undone, 1)
                 break
 
@@ -140,7 +143,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _alarms(listen: str, pipeline: str) -> list[dict[str, Any]]:
-    """What the watcher says now, if it watches this pipeline and has looked lately."""
+    """What the watcher says now, if it watches this pipeline."""
     from holdfast.client.admin import get_json
 
     try:

@@ -65,7 +65,9 @@ class Fault(ABC):
     """One of them."""
 
     kinds: frozenset[AlarmKind]
-    """The alarms by which it may be seen."""
+    """The alarms that are made for it: one of them has to tell."""
+    echoes: frozenset[AlarmKind] = frozenset()
+    """What may come of it besides, and proves nothing; it is over when these are, too."""
     cure: str
     """What is done about it."""
     is_undone: bool = True
@@ -87,7 +89,8 @@ class Fault(ABC):
 class Stall(Fault):
     """SIGSTOP to the process of a part: its lock and its JVM live on, and nothing moves."""
 
-    kinds = frozenset({AlarmKind.STALLED, AlarmKind.NO_PROGRESS, AlarmKind.AGE})
+    kinds = frozenset({AlarmKind.STALLED})
+    echoes = frozenset({AlarmKind.NO_PROGRESS, AlarmKind.AGE, AlarmKind.CANARY})
     cure = "the process goes on"
 
     def __init__(self, pipeline: Pipeline, part: str) -> None:
@@ -110,7 +113,8 @@ class Stall(Fault):
 class Crash(Fault):
     """SIGKILL to the process of a part. It is started again as it was, unless somebody else has done so."""
 
-    kinds = frozenset({AlarmKind.STALLED, AlarmKind.NO_PROGRESS, AlarmKind.AGE})
+    kinds = frozenset({AlarmKind.NO_PROGRESS, AlarmKind.STALLED})
+    echoes = frozenset({AlarmKind.AGE, AlarmKind.CANARY})
     cure = "the process is started again"
 
     def __init__(self, pipeline: Pipeline, part: str) -> None:
@@ -145,6 +149,7 @@ class Lost(Fault):
     """
 
     kinds = frozenset({AlarmKind.CANARY})
+    echoes = Stall.kinds | (Stall.echoes - kinds)
     cure = "the adapter goes on, from where its checkpoint says"
 
     def __init__(self, pipeline: Pipeline, cluster: Cluster) -> None:
@@ -180,6 +185,7 @@ class Hang(Fault):
     """A transaction with a canary in it is left open in the topic that the part reads: readers are held back."""
 
     kinds = frozenset({AlarmKind.BLOCKED})
+    echoes = frozenset({AlarmKind.AGE, AlarmKind.CANARY})
     cure = "the transaction is aborted"
 
     def __init__(self, pipeline: Pipeline, cluster: Cluster, part: str) -> None:
