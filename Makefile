@@ -13,6 +13,8 @@ EXPLORE_SECONDS ?= 60
 ARTICLE_SECONDS ?= 180
 # And a log that is away for so long.
 AWAY_SECONDS ?= 150
+# And an hour of healthy micro-batches, of five minutes each, in so many seconds.
+HEALTHY_SECONDS ?= 900
 # Then, where `make kafka` has been run, the doctor beside a healthy cluster, and the guard killed at each step.
 DOCTOR_SECONDS ?= 600
 
@@ -54,6 +56,7 @@ soak: setup ## kill the log at random under load (ROUNDS=300 or SECONDS=600; SEE
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.article --seconds $(ARTICLE_SECONDS))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.away --seconds $(AWAY_SECONDS))
 	$(if $(SEED),,$(BIN)/python -W ignore -m soak.drills)
+	$(if $(SEED),,$(BIN)/python -W ignore -m soak.healthy --seconds $(HEALTHY_SECONDS))
 	$(if $(SEED),,$(BIN)/python -m soak.explore --seconds $(EXPLORE_SECONDS))
 	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.doctor --kafka $(KAFKA) --seconds $(DOCTOR_SECONDS)))
 	$(if $(SEED),,$(if $(wildcard build/kafka/$(KAFKA)),$(BIN)/python -W ignore -m soak.guard --kafka $(KAFKA)))
