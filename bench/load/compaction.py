@@ -72,7 +72,13 @@ def append(engine: Engine, batches: Iterable[tuple[PartitionKey, bytearray]]) ->
     source = iter(batches)
     while window := list(islice(source, WINDOW)):
         writes = [
-            AppendBatch(key, validate(memoryview(batch)), leader=1, in_sync_min=1) for key, batch in window
+            AppendBatch(
+                key,
+                validate(memoryview(batch)),
+                leader=engine.cluster.plane.find_partition(*key).leader,
+                in_sync_min=1,
+            )
+            for key, batch in window
         ]
 
         async def submit(writes: list[AppendBatch] = writes) -> None:

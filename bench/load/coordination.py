@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.load.batches import PLAIN, TOMBSTONES, make_batches
-from bench.load.compaction import Measured, append, fill, run_round, served
+from bench.load.compaction import WARM, Measured, append, fill, run_round, served, warm_up
 from bench.report import Figure
 from holdfast.keeper.limits import KeeperLimits
 from tests.keeper.engine import Engine
@@ -13,7 +13,9 @@ from tests.keeper.engine import Engine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RECORDS: Final = 1_000_000
+RECORDS: Final = 12_000_000
+"""On all stores together, so that rounds are alike however many there are."""
+WARM_RECORDS: Final = 8_000
 ABSENCE_RECORDS: Final = 400_000
 RECORDS_PER_SECOND: Final = 1_000
 """The write rate that what was measured is scaled to."""
@@ -27,10 +29,12 @@ THERE: Final = (1, 2)
 
 def messages_per_round(spark: "SparkSession", directory: Path, *, replicas: int, scale: float) -> Measured:
     """One partition on so many stores, compacted by a round over all of them."""
-    records = max(10_000, int(RECORDS * scale))
+    records = max(10_000, int(RECORDS * scale)) // replicas
     data = directory / "data"
+    fill(data, PLAIN, records=WARM_RECORDS, keys=WARM_RECORDS, nodes=replicas, topic=WARM)
     fill(data, PLAIN, records=records, keys=records // 5, nodes=replicas)
     with served(data) as log:
+        warm_up(log, spark, scale=scale)
         measured = run_round(log.ask, spark, scale=scale)
     assert measured.report.rewrites == replicas, measured.report
     shutil.rmtree(directory)
