@@ -17,13 +17,14 @@ from holdfast.pipelines.outage import ALONE_S_MAX, OUTAGE_S_MAX, Outage, passing
 from holdfast.pipelines.queries import RunningQuery
 from holdfast.pipelines.run import Run, RunOptions
 from holdfast.pipelines.state import QueryState
+from tests.spark.failed import read_failure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "compliance"
-TRACE = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception:
-Traceback (most recent call last):
-  File "reader.py", line 1, in latestOffset
-{}
-"""
+
+
+def text(last: str) -> str:
+    """What Spark says of a query whose traceback ends with that line: behind it come offsets, state and plan."""
+    return read_failure("transform").replace("KeyError: 'column'", last)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ Traceback (most recent call last):
 )
 def test_what_passes(last: str, passes: bool) -> None:
     """What may be tried again, by the error of ours that the trace ends with."""
-    assert (passing(StreamingQueryException(TRACE.format(last))) is not None) is passes
+    assert (passing(StreamingQueryException(text(last))) is not None) is passes
     assert passing(None) is None
 
 
@@ -97,7 +98,7 @@ class MortalQuery:
     def failure(self) -> StreamingQueryException | None:
         """What this life ended of."""
         told = self.lives[0] if self.lives else None
-        return None if told is None else StreamingQueryException(TRACE.format(told))
+        return None if told is None else StreamingQueryException(text(told))
 
     def start_again_if_python_was_slow(self) -> bool:
         """It never is."""
@@ -153,3 +154,20 @@ def test_who_stops_it_during_an_outage_hears_of_no_failure(run: Run, how: str) -
     assert query.starts == 0
     with pytest.raises(PipelineRefused, match="no column"):
         run._watch([cast("RunningQuery", MortalQuery(WRONG))], [])
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (WRONG, "the query ended: the transform gives back no column"),
+        ("KeyError: 'amount'", "the query ended: KeyError: 'amount' (checks.py:26, in deeper)"),
+    ],
+)
+def test_what_a_query_has_ended_of_is_one_line(run: Run, last: str, told: str) -> None:
+    """The error itself and its place, not what Spark adds; all of that is kept in a file."""
+    with pytest.raises(PipelineRefused) as caught:
+        run._watch([cast("RunningQuery", MortalQuery(last))], [])
+    assert str(caught.value) == told
+    trace = (run._pipeline.checkpoint / "service.trace").read_text()
+    assert trace.startswith("An exception was raised by the Python Proxy.")
+    assert last in trace

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import KeeperFailed
-from holdfast.spark.driving import apart, count_tasks_at_once, is_there, told_briefly
+from holdfast.spark.driving import apart, cause_line, count_tasks_at_once, is_there, told_briefly
+from tests.spark.failed import read_failure
 
 OF_JAVA = """\
 An error occurred while calling o170.collectToPython.
@@ -31,7 +32,7 @@ numpy._core._exceptions._ArrayMemoryError: Unable to allocate 512. GiB for an ar
     ("message", "told"),
     [
         (OF_JAVA, "SparkException: Python worker exited unexpectedly (crashed)"),
-        (OF_PYTHON, "_ArrayMemoryError: Unable to allocate 512. GiB for an array"),
+        (OF_PYTHON, "_ArrayMemoryError: Unable to allocate 512. GiB for an array (dead.py:78, in _search)"),
         ("\nsomething else\nand more", "something else"),
         (f"SparkException: {'x' * 1000}", f"SparkException: {'x' * 284}"),
     ],
@@ -41,6 +42,29 @@ def test_why_a_job_failed_is_one_line(spark: SparkSession, message: str, told: s
     with pytest.raises(KeeperFailed) as failed, told_briefly(spark):
         raise OSError(message)
     assert str(failed.value) == f"a Spark task failed: {told}"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("udf", "KeyError: 'amount' (checks.py:9, in amount)"),
+        ("transform", "KeyError: 'column' (checks.py:26, in deeper)"),
+        ("wordless", "ValueError (checks.py:44, in empty_error)"),
+        ("column", "AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function"),
+        ("cast", "NumberFormatException: [CAST_INVALID_INPUT] The value '7253edc618187993-1' of the type"),
+        (
+            "lost",
+            "offsets 42 to 44 of a.in-0 were removed before they were read (retention or DeleteRecords)",
+        ),
+    ],
+)
+def test_why_a_query_failed_is_one_line(name: str, told: str) -> None:
+    """Of whole texts, as Spark 4.2 has them for queries of a pipeline, with their plans behind."""
+    line = cause_line(read_failure(name))
+    assert line.startswith(told)
+    assert "\n" not in line
+    places = {"cast": "(checks.py:35)", "column": "(checks.py:39, in no_column)"}
+    assert line.endswith(places.get(name, ""))
 
 
 def test_a_signal_ends_who_waits_and_not_who_asks(spark: SparkSession) -> None:

@@ -12,16 +12,18 @@ from types import FrameType
 from typing import Any, Final
 
 from pyspark import cloudpickle
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
-from holdfast.errors import PipelineRefused
+from holdfast.errors import HoldfastError, PipelineRefused
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.outage import Outage, passing
 from holdfast.pipelines.queries import RunningQuery, adapter_query, fingerprint_query, service_query
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import SERVICE
 from holdfast.pipelines.transform import find_transform
+from holdfast.spark.driving import cause_line
 from holdfast.spark.session import spark_session
 
 SPARK: Final = {"spark.sql.adaptive.enabled": "false"}
@@ -34,7 +36,9 @@ KEEP_MS: Final = 30_000
 """So often are fingerprints brought up to date, or as often as micro-batches begin: whoever asks reads the rest."""
 STOP_S_MAX: Final = 60.0
 """A batch that takes longer is broken off; the next start makes it anew."""
-ERROR_CHARACTERS_MAX: Final = 500
+QUERY_LOGGER: Final = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+CONTEXT_LOGGER: Final = "DataFrameQueryContextLogger"
+"""Of PySpark, which logs each error of Java's that has a place in Python, once for each attempt."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -75,7 +79,7 @@ class Run:
             try:
                 self._run()
             except BaseException as failure:
-                self._tell(phase="failed", error=_one_line(str(failure)))
+                self._tell(phase="failed", error=_told(failure))
                 raise
             self._tell(phase="stopped")
 
@@ -101,7 +105,9 @@ class Run:
     def _start_session(self) -> SparkSession:
         config = {"spark.ui.enabled": "true"} | SPARK | dict(self._options.config)
         name = f"holdfast pipeline {self._pipeline.name} {self._part}"
-        return spark_session(name, master=self._options.master, config=config)
+        session = spark_session(name, master=self._options.master, config=config)
+        _quiet(session)
+        return session
 
     def _start_queries(
         self, session: SparkSession, transform: Callable[..., Any] | None
@@ -159,9 +165,8 @@ class Run:
         query.look()  # what it has done before it failed is told by nobody else
         if not self._outages[query].may_pass(was_well=query.was_well):
             return False
-        told = _one_line(str(found))
-        _LOG.warning("the query has ended and is started again in %.0f s: %s", AGAIN_S, told)
-        self._tell(error=told)
+        _LOG.warning("the query has ended and is started again in %.0f s: %s", AGAIN_S, found)
+        self._tell(error=str(found))
         self._leave.wait(AGAIN_S)
         if self._is_leaving():
             return False
@@ -176,7 +181,9 @@ class Run:
         """But for what passes, where whoever has stopped it need not hear of it: the next start goes on from there."""
         failure = query.failure()
         if failure is not None and not (self._is_leaving() and passing(failure)):
-            raise PipelineRefused(f"the query ended: {_one_line(str(failure))}")
+            path = self._files.keep_trace(str(failure))
+            _LOG.info("the whole trace is in %s", path)
+            raise PipelineRefused(f"the query ended: {cause_line(str(failure))}")
 
     def _look(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
         found = tuple(query.look() for query in queries)
@@ -201,12 +208,18 @@ class Run:
         self._leave.set()
 
 
-def _one_line(text: str) -> str:
-    """The last words of a trace that begins in Java and ends in Python are what went wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line or ": " in line]
-    chosen = " | ".join(dict.fromkeys([*lines[:1], *told[-1:]]))
-    return chosen[:ERROR_CHARACTERS_MAX]
+def _quiet(session: SparkSession) -> None:
+    """What a query fails with is told by whoever watches it: Spark logs it as well, in hundreds of lines."""
+    level = session._jvm.org.apache.logging.log4j.Level.OFF
+    session._jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(QUERY_LOGGER, level)
+    PySparkLogger.getLogger(CONTEXT_LOGGER).disabled = True
+
+
+def _told(failure: BaseException) -> str:
+    """In one line; our own errors are one."""
+    if isinstance(failure, HoldfastError):
+        return str(failure)
+    return cause_line(str(failure)) or type(failure).__name__
 
 
 def _now_ms() -> int:

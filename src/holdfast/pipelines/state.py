@@ -1,7 +1,7 @@
 """What a running part of a pipeline leaves in the checkpoint directory for those outside: see `docs/formats.md`.
 
 PART.lock is held as long as the process lives, however it ends. PART.json tells how far it is. PART.stop asks it to
-leave when the batch at hand is done.
+leave when the batch at hand is done. PART.trace is what its last failure was told with.
 """
 
 import fcntl
@@ -62,6 +62,7 @@ class PartFiles:
         self._lock = checkpoint / f"{part}.lock"
         self._state = checkpoint / f"{part}.json"
         self._stop = checkpoint / f"{part}.stop"
+        self._trace = checkpoint / f"{part}.trace"
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -100,6 +101,11 @@ class PartFiles:
             raise PipelineRefused(f"{self._state} was written by another version of Holdfast")
         queries = tuple(QueryState(**each) for each in fields.pop("queries"))
         return PartState(**_known(fields), queries=queries)
+
+    def keep_trace(self, text: str) -> Path:
+        """All that is known of a failure, in place of what was known of the one before; where it is."""
+        self._trace.write_text(f"{text.rstrip()}\n", encoding="utf-8")
+        return self._trace
 
     def ask_to_stop(self) -> None:
         """It will see it within a second."""
