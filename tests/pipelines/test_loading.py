@@ -7,8 +7,10 @@ import pytest
 from holdfast.client.endpoint import Endpoint
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import Adapter, Alarms, Budget, EndState, Mode, Reader, Trigger
+from holdfast.pipelines.frames import CONTRACT, OPTIONAL
 from holdfast.pipelines.identity import Identity, Location, Part
 from holdfast.pipelines.loading import load_pipeline
+from holdfast.spark.schema import COLUMNS, KEY_HASH
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "compliance" / "pipeline.yaml"
 
@@ -157,6 +159,11 @@ alarms: {stall: 90s, age: {warn: 1m, page: 2m}, canary: 10s, runway: {warn: 2d, 
             "pipeline.yaml:5: end_states.qualified: qualified messages have a topic of",
         ),
         ("orders.qualified", "", "pipeline.yaml:5: end_states.qualified: there is nothing here"),
+        (
+            "./checkpoint",
+            "s3a://bucket/cp",
+            "pipeline.yaml:8: checkpoint: 's3a://bucket/cp' is a URL: a checkpoint is a directory",
+        ),
         ("  qualified:", "  qualifed:", "pipeline.yaml:4: end_states.qualified is missing"),
         (
             "delivery: adapter",
@@ -180,6 +187,13 @@ def test_refused_by_line(tmp_path: Path, old: str, new: str, told: str) -> None:
     """One clear line, which begins with the place."""
     assert old in LEAST
     assert refused(tmp_path, LEAST.replace(old, new)).startswith(told)
+
+
+@pytest.mark.parametrize("column", [*CONTRACT, *OPTIONAL, *COLUMNS, KEY_HASH, "Tenant", "holdfast_state"])
+def test_the_end_state_has_a_column_of_its_own(tmp_path: Path, column: str) -> None:
+    """What the pipeline gives or takes under a name cannot be an end state too."""
+    text = LEAST.replace("end_states:\n", f"end_states:\n  column: {column}\n")
+    assert refused(tmp_path, text).startswith(f"pipeline.yaml:5: end_states.column: the column {column!r} is")
 
 
 @pytest.mark.parametrize(

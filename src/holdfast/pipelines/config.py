@@ -16,6 +16,12 @@ WINDOW_MS: Final = 600_000
 AUDIT: Final = "audit"
 """In place of a topic's name: this end state goes to the audit topic alone."""
 
+OWN_COLUMNS: Final = (
+    *("id", "source", "tenant", "time", "origin", "reason", "holdfast_state", "holdfast_reason"),
+    *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "keyHash"),
+)
+"""What has a meaning in the rows of a transform already, so that no end state can stand there."""
+
 
 class EndState(Enum):
     """Where a message's way ends. Every ingested message reaches exactly one."""

@@ -13,6 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.pipelines.config import (
     AUDIT,
     DAY_MS,
+    OWN_COLUMNS,
     WINDOW_MS,
     Adapter,
     Alarms,
@@ -64,7 +65,7 @@ def load_pipeline(path: Path) -> Pipeline:
         reader=root.get("reader", _reader, Reader.HOLDFAST),
         trigger=_trigger(root.section("trigger")),
         tally=_tally(root.section("tally"), root, mode),
-        checkpoint=path.parent / root.require("checkpoint", "./checkpoint").as_text(),
+        checkpoint=path.parent / _directory(root.require("checkpoint", "./checkpoint")),
         recovery_window_ms=root.get("recovery_window", Value.as_duration_ms, DAY_MS),
         budget=_budget(root.section("budget")),
         alarms=_alarms(root.section("alarms")),
@@ -97,9 +98,7 @@ def _end_states(root: Section, audit: str) -> tuple[str, dict[EndState, str]]:
     section = root.section("end_states")
     if section is None:
         root.refuse("end_states is missing: `end_states: {qualified: orders.qualified}`")
-    column = section.get(
-        "column", lambda value: _matching(value, _COLUMN, "the name of a column"), "end_state"
-    )
+    column = section.get("column", _column, "end_state")
     topics: dict[EndState, str] = {}
     for state in EndState:
         value = (
@@ -270,6 +269,23 @@ def _bootstrap(value: Value) -> str:
     except UsageError as failure:
         value.refuse(str(failure))
     return value.text
+
+
+def _column(value: Value) -> str:
+    column = _matching(value, _COLUMN, "the name of a column")
+    # As Spark has it, case makes no difference.
+    if column.lower() in {each.lower() for each in OWN_COLUMNS}:
+        value.refuse(f"the column {column!r} is the pipeline's own: name another one for the end state")
+    return column
+
+
+def _directory(value: Value) -> str:
+    directory = value.as_text()
+    if "://" in directory:
+        value.refuse(
+            f"{directory!r} is a URL: a checkpoint is a directory, of this machine or one that is mounted"
+        )
+    return directory
 
 
 def _topic(value: Value) -> str:
