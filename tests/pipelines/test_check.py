@@ -1,5 +1,6 @@
 """What `holdfast pipeline check` refuses, asked of a real cluster; the transform is tried in tests of the frames."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from holdfast.client.cluster import Cluster
 from holdfast.client.producer import Producer
 from holdfast.client.topics import alter_configs, create_topic
-from holdfast.errors import UsageError
+from holdfast.errors import ClusterAuthorizationFailed, UsageError
 from holdfast.pipelines.check import Finding, check_cluster, told
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.transform import find_transform
@@ -18,11 +19,12 @@ TOPICS = ("in", "qualified", "audit", "tally")
 WHOLE = [("ce_id", b"1"), ("tenant", b"acme"), ("ce_time", b"2026-01-31T12:00:00Z")]
 
 
-def prepare(cluster: Cluster, prefix: str, *, without: str = "") -> None:
+def prepare(cluster: Cluster, prefix: str, *, without: str = "", retention_ms: int = 604_800_000) -> None:
     """The topics of the example."""
     for name in TOPICS:
         if name != without:
-            create_topic(cluster, f"{prefix}.{name}", partitions=2)
+            configs = {"retention.ms": str(retention_ms)}
+            create_topic(cluster, f"{prefix}.{name}", partitions=2, configs=configs)
 
 
 def refused(pipeline: Pipeline, cluster: Cluster) -> list[str]:
@@ -57,8 +59,50 @@ def test_unknown_topic(cluster: Cluster, tmp_path: Path, missing: str) -> None:
     key = {"in": "ingest.topic", "qualified": "end_states.qualified"}.get(missing, f"{missing}.topic")
     place = f"pipeline.yaml:{pipeline.lines[key]}"
     assert refused(pipeline, cluster) == [
-        f"{place}: there is no topic '{prefix}.{missing}' at {cluster.bootstrap}: create it first"
+        f"{place}: there is no topic '{prefix}.{missing}' at {cluster.bootstrap}:"
+        f" `holdfast topic create {prefix}.{missing} -b {cluster.bootstrap}` makes it"
     ]
+
+
+def test_the_command_names_the_cluster(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is not the one that commands ask of themselves."""
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix="none", bootstrap=cluster.bootstrap)
+    pipeline = replace(pipeline, client_config=tmp_path / "client.properties")
+    assert refused(pipeline, cluster)[0].endswith(
+        f": `holdfast topic create none.in -b {cluster.bootstrap} --client-config client.properties` makes it"
+    )
+    monkeypatch.setattr("holdfast.pipelines.check.BOOTSTRAP_DEFAULT", cluster.bootstrap)
+    pipeline = replace(pipeline, client_config=None)
+    assert refused(pipeline, cluster)[0].endswith(": `holdfast topic create none.in` makes it")
+
+
+@pytest.mark.parametrize("mode", ["adapter", "transaction", "dual"])
+def test_tokens_that_are_forgotten(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Which batch was committed is a group's offset, kept for a week: a longer absence may double a batch."""
+    prefix, week_ms = f"forgotten-{mode}", 7 * 86_400_000
+    pipeline = make_pipeline(tmp_path, mode=mode, prefix=prefix)
+    prepare(cluster, prefix, retention_ms=-1)
+    assert refused(replace(pipeline, recovery_window_ms=week_ms), cluster) == []
+    longer = replace(pipeline, recovery_window_ms=week_ms + 1)
+    if mode == "dual":
+        assert refused(longer, cluster) == []
+        return
+    (line,) = refused(longer, cluster)
+    assert "may write its last batch twice: the cluster keeps groups' offsets for 7d; raise its" in line
+    assert line.startswith(f"pipeline.yaml:{pipeline.lines['recovery_window']}: ")
+
+    def keep_silent(cluster: Cluster, node: int, name: str) -> None:
+        raise ClusterAuthorizationFailed("configs of a broker")
+
+    monkeypatch.setattr("holdfast.pipelines.check.find_broker_config", keep_silent)
+    assert refused(longer, cluster) == []
+    assert any(
+        "the brokers do not tell offsets.retention" in str(each) for each in check_cluster(longer, cluster)
+    )
 
 
 @pytest.mark.parametrize("topic", ["in", "qualified"])

@@ -27,6 +27,7 @@ BROKERS_CHOICE: Final = -1
 
 REQUEST_MS_MAX: Final = 10_000
 _TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
 _SET: Final = 0
 _DELETE: Final = 1
 
@@ -138,6 +139,19 @@ def describe_configs_on(
         }
         for each in answer.results
     }
+
+
+def find_broker_config(cluster: Cluster, node: int, name: str) -> str | None:
+    """The value of one config of a broker; None where it knows none of that name, or does not tell."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False
+    )
+    answer = cluster.broker(node).send(request, versions=DESCRIBE_CONFIGS_VERSIONS)
+    found = _only(answer.results, f"configs of broker {node}")
+    return next((each.value for each in found.configs if each.name == name), None)
 
 
 def alter_configs(cluster: Cluster, topic: str, *, put: Mapping[str, str], unset: Collection[str]) -> None:

@@ -1,14 +1,17 @@
 """Whether a pipeline could run, asked of the cluster: topics, retention, and whether messages say who they are."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from holdfast.client import BOOTSTRAP_DEFAULT
 from holdfast.client.cluster import Cluster, Topic
 from holdfast.client.consumer import Consumer
 from holdfast.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
-from holdfast.client.topics import describe_configs
+from holdfast.client.topics import describe_configs, find_broker_config
+from holdfast.errors import ClusterAuthorizationFailed, UnsupportedVersion
 from holdfast.pipelines.config import Mode, Pipeline
 from holdfast.pipelines.identity import Identified, identify
 from holdfast.records.record import Record
@@ -19,6 +22,8 @@ POLL_MS: Final = 200
 POLLS_MAX: Final = 100
 UNLIMITED: Final = -1
 EXAMPLES_MAX: Final = 3
+TOKENS_KEPT: Final = "offsets.retention.minutes"
+MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,10 @@ def check_cluster(pipeline: Pipeline, cluster: Cluster) -> Iterator[Finding]:
     found = cluster.metadata(sorted(set(keys.values()))).topics
     for key, topic in keys.items():
         if topic not in found:
-            yield _bad(pipeline, key, f"there is no topic {topic!r} at {cluster.bootstrap}: create it first")
+            creation = _creation(pipeline, cluster.bootstrap, topic)
+            yield _bad(
+                pipeline, key, f"there is no topic {topic!r} at {cluster.bootstrap}: `{creation}` makes it"
+            )
     there = {key: topic for key, topic in keys.items() if topic in found}
     if there == keys:
         names = ", ".join(dict.fromkeys(keys.values()))
@@ -48,6 +56,8 @@ def check_cluster(pipeline: Pipeline, cluster: Cluster) -> Iterator[Finding]:
     for key, topic in there.items():
         if key == "ingest.topic" or key.startswith("end_states."):
             yield from _check_retention(pipeline, cluster, key, topic)
+    if pipeline.mode is not Mode.DUAL:
+        yield _check_tokens(pipeline, cluster)
     if pipeline.ingest in found:
         yield _check_identity(pipeline, cluster, found[pipeline.ingest])
 
@@ -87,6 +97,36 @@ def _check_retention(pipeline: Pipeline, cluster: Cluster, key: str, topic: str)
     if retention_bytes is not None and retention_bytes != UNLIMITED:
         why = "a busy hour may push records out within the recovery window: unset it"
         yield _bad(pipeline, key, f"{topic!r} has retention.bytes={retention_bytes:,}: {why}")
+
+
+def _check_tokens(pipeline: Pipeline, cluster: Cluster) -> Finding:
+    """Which batch was committed last is a group's offset: a batch in doubt would be written again without it."""
+    try:
+        minutes = _number(find_broker_config(cluster, min(cluster.metadata([]).brokers), TOKENS_KEPT))
+    except (ClusterAuthorizationFailed, UnsupportedVersion):
+        minutes = None
+    if minutes is None:
+        why = f"the brokers do not tell {TOKENS_KEPT}: see that it is not less than the recovery window"
+        return Finding(is_good=True, where=pipeline.at("recovery_window"), what=why)
+    kept, window = told(minutes * MINUTE_MS), told(pipeline.recovery_window_ms)
+    if minutes * MINUTE_MS < pipeline.recovery_window_ms:
+        why = (
+            f"a service that comes back after {window} may write its last batch twice: the cluster keeps"
+            f" groups' offsets for {kept}; raise its {TOKENS_KEPT}, or lower recovery_window"
+        )
+        return _bad(pipeline, "recovery_window", why)
+    what = f"which batch was committed last is kept for {kept}; the recovery window is {window}"
+    return Finding(is_good=True, where=pipeline.at("recovery_window"), what=what)
+
+
+def _creation(pipeline: Pipeline, bootstrap: str, topic: str) -> str:
+    """The command that makes the topic; secrets that were given as options are left to whoever knows them."""
+    words = ["holdfast", "topic", "create", topic]
+    if bootstrap != BOOTSTRAP_DEFAULT:
+        words += ["-b", bootstrap]
+    if pipeline.client_config is not None:
+        words += ["--client-config", str(pipeline.client_config)]
+    return shlex.join(words)
 
 
 def _check_identity(pipeline: Pipeline, cluster: Cluster, topic: Topic) -> Finding:
