@@ -15,6 +15,7 @@ from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.producer import Producer, partition_of_key
 from holdfast.client.topics import create_topic
 from holdfast.pipelines.config import Pipeline
+from holdfast.pipelines.frames import OWN_HEADERS
 from holdfast.pipelines.queries import RunningQuery, adapter_query, service_query
 from holdfast.pipelines.transform import find_transform
 from holdfast.records.record import Record
@@ -27,7 +28,12 @@ ONCE = {"availableNow": True}
 class Told:
     """A record of an output topic, for comparison."""
 
+    key: bytes
     value: bytes
+    partition: int
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes], ...]
+    """The message's own, in their order, without those that the pipeline adds."""
     end_state: str
     reason: str | None
     origin: str
@@ -85,6 +91,7 @@ class Ran:
 
     messages: Counter[str]
     given_up: Counter[str]
+    rows: int
 
 
 def run_service(spark: SparkSession, pipeline: Pipeline) -> Ran:
@@ -105,17 +112,25 @@ def _run(query: RunningQuery) -> Ran:
     failure = query.failure()
     if failure is not None:
         raise failure
-    query.look()
-    return Ran(messages=query.messages, given_up=query.given_up)
+    return Ran(messages=query.messages, given_up=query.given_up, rows=query.look().rows)
 
 
-def expected(filled: Mapping[str, tuple[Message, str]]) -> tuple[dict[str, Told], dict[str, Told]]:
+def expected(
+    filled: Mapping[str, tuple[Message, str]], *, partitions: int = 2
+) -> tuple[dict[str, Told], dict[str, Told]]:
     """What the oracle has for the qualified topic and for the audit topic, by id."""
     audit = {}
     for name, (message, origin) in filled.items():
         verdict = judge(message)
         audit[name] = Told(
-            value=verdict.value, end_state=verdict.end_state, reason=verdict.reason, origin=origin
+            key=message.key,
+            value=verdict.value,
+            partition=partition_of_key(message.key, partitions),
+            timestamp_ms=int(message.happened.timestamp() * 1000),
+            headers=message.headers,
+            end_state=verdict.end_state,
+            reason=verdict.reason,
+            origin=origin,
         )
     return {name: told for name, told in audit.items() if told.end_state == "qualified"}, audit
 
@@ -156,7 +171,11 @@ def read_once(bootstrap: str, topic: str) -> dict[str, Told]:
         headers = {name: value.decode() for name, value in message.headers()}
         assert headers["ce_id"] not in found, f"{headers['ce_id']} is in {topic} twice"
         found[headers["ce_id"]] = Told(
+            key=message.key(),
             value=message.value(),
+            partition=message.partition(),
+            timestamp_ms=message.timestamp()[1],
+            headers=tuple(each for each in message.headers() if each[0] not in OWN_HEADERS),
             end_state=headers["holdfast_end_state"],
             reason=headers.get("holdfast_reason"),
             origin=headers["holdfast_origin"],

@@ -1,13 +1,16 @@
 """The delivery modes, run to the end of what is there and held against the plain Python oracle, record by record."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
+from examples.compliance.checks import assess
 from examples.compliance.generator import Message
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import fetch_group_offsets
@@ -15,11 +18,14 @@ from holdfast.client.topics import alter_configs
 from holdfast.errors import UsageError
 from holdfast.pipelines import delivery
 from holdfast.pipelines.loading import load_pipeline
+from holdfast.pipelines.outage import passing
+from holdfast.pipelines.queries import service_query
 from holdfast.pipelines.status import find_lag
 from holdfast.pipelines.tally import decode_tally, merge
 from holdfast.spark.sink import Sink
 from tests.pipelines.files import make_pipeline, write_pipeline
 from tests.pipelines.runs import (
+    ONCE,
     consume,
     end_states,
     expected,
@@ -54,10 +60,59 @@ def test_transaction(spark: SparkSession, cluster: Cluster, bootstrap: str, tmp_
             sum(record.stages[state].count for record in books.values() if state in record.stages) == number
         )
         assert ran.messages[state] == number
+    assert ran.rows == MESSAGES
     assert {tenant for tenant, _ in books} == {"acme", "globex", "initech"}
     # The group of the service tells lag tools how far it is.
     positions = fetch_group_offsets(cluster, pipeline.service_group)
     assert set(find_lag(cluster, "txn.in", {p.partition: o for p, o in positions.items()}).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda frame: frame.where(sql.col("offset") % 2 == 0),
+            r"gives back \d\d rows for 40 messages: one row",
+        ),
+        (
+            lambda frame: frame.withColumn("copy", sql.explode(sql.array(sql.lit(1), sql.lit(2)))),
+            "gives back 80 rows for 40 messages: one row for each is wanted",
+        ),
+        (
+            lambda frame: frame.withColumn("id", sql.concat("id", sql.lit("x"))),
+            "gives back 40 rows for as many messages, but not of the same source and id",
+        ),
+    ],
+    ids=["drops", "multiplies", "renames"],
+)
+def test_one_row_for_each_message(
+    spark: SparkSession,
+    cluster: Cluster,
+    bootstrap: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    change: Callable[[DataFrame], DataFrame],
+    told: str,
+) -> None:
+    """Else nothing of the batch is committed; it is not tried again, as if the log were away."""
+    prefix = request.node.callspec.id
+    pipeline = make_pipeline(tmp_path, mode="transaction", prefix=prefix, bootstrap=bootstrap)
+    filled = fill(cluster, prefix, 40)
+    calls = []
+
+    def faulty(frame: DataFrame) -> DataFrame:
+        calls.append(1)
+        return change(assess(frame))
+
+    query = service_query(spark, pipeline, faulty, ONCE)
+    query.await_end()
+    assert re.search(f"holdfast.errors.UsageError: the transform {told}", str(query.failure()))
+    assert passing(query.failure()) is None
+    assert len(calls) == 1
+    for name in ("qualified", "audit", "tally"):
+        assert consume(bootstrap, f"{prefix}.{name}") == []
+    run_service(spark, pipeline)
+    compare(bootstrap, prefix, filled)
 
 
 def test_service_fails_before_its_send(
@@ -87,7 +142,7 @@ def test_adapter_fails(
     """The next service has read the message; audit gets it when the adapter is back, and once."""
     pipeline = make_pipeline(tmp_path, mode="adapter", prefix="stuck", bootstrap=bootstrap)
     filled = fill(cluster, "stuck", 40)
-    run_service(spark, pipeline)
+    assert run_service(spark, pipeline).rows == len(filled)
     qualified, audit = expected(filled)
     assert read_once(bootstrap, "stuck.qualified") == qualified
 
@@ -130,7 +185,7 @@ def test_dual_loses_what_fails_beyond_the_retries(
     # One replica is all there is: every send to the topic is refused with NOT_ENOUGH_REPLICAS, and may be tried again.
     alter_configs(cluster, "dual.audit", put={"min.insync.replicas": "2"}, unset=[])
     ran = run_service(spark, pipeline)
-    assert ran.given_up == {"dual.audit": len(audit)}
+    assert (ran.given_up, ran.rows) == ({"dual.audit": len(audit)}, len(audit))
     assert read_once(bootstrap, "dual.qualified") == qualified
     alter_configs(cluster, "dual.audit", put={}, unset=["min.insync.replicas"])
     assert run_service(spark, pipeline).given_up == {}

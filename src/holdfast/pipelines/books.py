@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from holdfast.errors import UsageError
 from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.counting import Noted, add
-from holdfast.pipelines.tally import Sums, TallyRecord, encode_tally
+from holdfast.pipelines.tally import INGESTED, Sums, TallyRecord, encode_tally
 from holdfast.spark.aside import Added
 
 
@@ -33,6 +34,21 @@ def keep_books(pipeline: Pipeline, noted: Noted, window_ms: int, batch_id: int) 
         )
         for (tenant, start_ms), found in sorted(stages.items())
     ]
+
+
+def check_balance(noted: Noted) -> None:
+    """UsageError unless as many messages have ended as went in, and the same ones."""
+    went_in = sum((sums for (*_, stage), sums in noted.items() if stage == INGESTED), Sums())
+    ended = sum((sums for (*_, stage), sums in noted.items() if stage != INGESTED), Sums())
+    if went_in.count != ended.count:
+        raise UsageError(
+            f"the transform gives back {ended.count:,} rows for {went_in.count:,} messages: one row for each is wanted"
+        )
+    if not ended.has_the_messages_of(went_in):
+        raise UsageError(
+            f"the transform gives back {ended.count:,} rows for as many messages, but not of the same source and id:"
+            " one row for each is wanted, with both left alone"
+        )
 
 
 def as_records(books: Sequence[TallyRecord], topic: str, *, now_ms: int) -> list[Added]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from holdfast.pipelines.books import add_up, as_records, keep_books
+from holdfast.pipelines.books import add_up, as_records, check_balance, keep_books
 from holdfast.pipelines.config import WINDOW_MS, Mode, Pipeline
 from holdfast.pipelines.counting import Noted, count_noted
 from holdfast.pipelines.dual import DualSends
@@ -78,6 +78,7 @@ class ExactDelivery:
             counted = add_up(notes)
             if tally is None:
                 return []
+            check_balance(counted)
             books = keep_books(pipeline, counted, window_ms, batch_id)
             return as_records(books, tally.topic, now_ms=time.time_ns() // 1_000_000)
 

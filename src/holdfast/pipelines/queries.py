@@ -24,6 +24,7 @@ from holdfast.pipelines.service import BatchReport, Service
 from holdfast.pipelines.state import QueryState
 from holdfast.pipelines.status import FINGERPRINTS, SERVICE
 from holdfast.pipelines.streams import StreamSpec, columns_of, open_stream
+from holdfast.pipelines.tally import INGESTED
 from holdfast.spark.brevity import told_to_spark
 from holdfast.spark.schema import COLUMNS
 from holdfast.spark.sink import Sink
@@ -120,8 +121,9 @@ class RunningQuery:
         return bool(self._query.recentProgress)
 
     def note(self, report: BatchReport) -> None:
-        """A batch of the service is done."""
+        """A batch of the service is done. Spark's own count of it has every reading of a message, and every attempt."""
         self.messages.update(report.messages)
+        self._rows += report.messages.get(INGESTED, sum(report.messages.values()))
         self.given_up.update(report.given_up)
 
     @property
@@ -167,7 +169,7 @@ class RunningQuery:
             self._tell_group(self._tells_group_at)
         if self._name != SERVICE:
             self.messages[FORWARDED] += rows
-        self._rows += rows
+            self._rows += rows
         return QueryState(
             name=self._name,
             topic=self._topic,

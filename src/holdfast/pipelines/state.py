@@ -30,7 +30,7 @@ class QueryState:
     group: str
     batch_id: int = -1
     rows: int = 0
-    """Read since the start."""
+    """Messages since the start; of an adapter, as often as Spark has read them."""
     positions: dict[str, int] = field(default_factory=dict)
     """By partition: the offset after the last one that is done with."""
     messages: dict[str, int] = field(default_factory=dict)
