@@ -64,7 +64,7 @@ def test_check_run_status_stop(tmp_path: Path, command: Command, cluster: Cluste
         out, err = process.communicate(timeout=SPARK_S_MAX)
     answer = Answer(code=process.returncode, out=out, err=err.decode())
     assert answer.code == 1
-    assert [line[:2] for line in answer.text.splitlines()] == ["ok", "ok", "ok", "ok", "NO"]
+    assert [line[:2] for line in answer.text.splitlines()] == ["ok"] * 5 + ["NO"]
     assert f"NO  {path}:16: the transform gives back no column 'end_state'" in answer.text
     checks.write_text(right)
     words = [sys.executable, "-m", "holdfast", "pipeline", "run", str(path), "-b", command.bootstrap, *SHORT]

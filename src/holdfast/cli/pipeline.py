@@ -16,9 +16,12 @@ from holdfast.errors import PipelineRefused, UsageError
 if TYPE_CHECKING:
     from holdfast.pipelines.check import Finding
     from holdfast.pipelines.config import Pipeline
+    from holdfast.records.record import Record
 
 STOP_MS_MAX = 120_000
 POLL_S = 0.1
+TRIED_MAX = 100
+"""Messages on which `check` tries the transform."""
 
 master_option = click.option(
     "--master", metavar="URL", default="local[*]", show_default=True, help="Spark master."
@@ -41,7 +44,8 @@ def pipeline() -> None:
 def check(file: PipelineFile, master: str, conf: tuple[str, ...], as_json: bool) -> None:
     """Say whether the pipeline in FILE can run: its topics, their retention, its messages' ids, its transform."""
     found = file.load()
-    findings = [*_ask_cluster(found), _try_spark(found, master, _settings(conf))]
+    findings, messages = _ask_cluster(found)
+    findings.append(_try_spark(found, messages, master, _settings(conf)))
     if as_json:
         present.print_json(
             [{"good": each.is_good, "where": each.where, "what": each.what} for each in findings]
@@ -141,14 +145,20 @@ def stop(file: Path, only: str | None, wait_ms: int) -> None:
         click.echo(f"the {part.part} has left")
 
 
-def _ask_cluster(found: "Pipeline") -> "list[Finding]":
-    from holdfast.pipelines.check import check_cluster
+def _ask_cluster(found: "Pipeline") -> "tuple[list[Finding], list[tuple[int, Record]]]":
+    """What it tells, and some messages to try the transform on."""
+    from holdfast.pipelines.check import check_cluster, sample
 
     with connect(found.endpoint) as cluster:
-        return list(check_cluster(found, cluster))
+        findings = list(check_cluster(found, cluster))
+        topic = cluster.metadata([found.ingest]).topics.get(found.ingest)
+        messages = [] if topic is None else list(sample(cluster, topic, records_max=TRIED_MAX))
+    return findings, messages
 
 
-def _try_spark(found: "Pipeline", master: str, settings: dict[str, str]) -> "Finding":
+def _try_spark(
+    found: "Pipeline", messages: "list[tuple[int, Record]]", master: str, settings: dict[str, str]
+) -> "Finding":
     """The transform, and the source that is read through, in a session, if the function can be imported at all."""
     from holdfast.pipelines.check import Finding
     from holdfast.pipelines.transform import find_transform
@@ -163,7 +173,7 @@ def _try_spark(found: "Pipeline", master: str, settings: dict[str, str]) -> "Fin
             click.echo("starting Spark to look at the transform …", err=True)
         session = spark_session("holdfast pipeline check", master=master, config=settings)
         try:
-            rehearse(session, found, transform)
+            rehearse(session, found, transform, messages)
             spec = StreamSpec(
                 endpoint=found.endpoint,
                 topic=found.ingest,
@@ -179,7 +189,9 @@ def _try_spark(found: "Pipeline", master: str, settings: dict[str, str]) -> "Fin
         key = "reader" if str(failure).startswith(f"{found.at('reader')}: reader") else "transform"
         what = str(failure).removeprefix(f"{found.at(key)}: ")
         return Finding(is_good=False, where=found.at(key), what=what)
-    what = f"{found.transform} gives every message an end state"
+    what = f"{found.transform} gives back the columns that are wanted; there are no messages yet to try it on"
+    if messages:
+        what = f"{found.transform} has given each of {present.count(len(messages), 'message')} a row with its end state"
     return Finding(is_good=True, where=found.at("transform"), what=what)
 
 

@@ -25,6 +25,8 @@ STATE_HEADER: Final = "holdfast_end_state"
 ORIGIN_HEADER: Final = "holdfast_origin"
 REASON_HEADER: Final = "holdfast_reason"
 OWN_HEADERS: Final = (STATE_HEADER, ORIGIN_HEADER, REASON_HEADER)
+UNKNOWN_STATE: Final = "unknown end state "
+"""How a reason begins of a message that Holdfast has let fail for it."""
 
 CONTRACT: Final = {
     "id": ("string",),
@@ -119,7 +121,7 @@ def _ended(names: tuple[str, ...], column: str, identity: Identity) -> tuple[dic
         sql.when(sql.col("id").isNull(), "no id")
         .when(sql.col("tenant").isNull(), "no tenant")
         .when(sql.coalesce(known, sql.lit(False)), said)
-        .otherwise(sql.concat(sql.lit("unknown end state "), sql.coalesce(stated, sql.lit("null"))))
+        .otherwise(sql.concat(sql.lit(UNKNOWN_STATE), sql.coalesce(stated, sql.lit("null"))))
     )
     records = [
         *(_optional(names, name, kind) for name, kind in (("key", "binary"), ("timestamp", "timestamp"))),
