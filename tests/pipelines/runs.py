@@ -15,7 +15,7 @@ from holdfast.client.offsets import LATEST, list_offsets
 from holdfast.client.producer import Producer, partition_of_key
 from holdfast.client.topics import create_topic
 from holdfast.pipelines.config import Pipeline
-from holdfast.pipelines.frames import OWN_HEADERS
+from holdfast.pipelines.frames import OWN_HEADERS, Transform
 from holdfast.pipelines.queries import RunningQuery, adapter_query, service_query
 from holdfast.pipelines.transform import find_transform
 from holdfast.records.record import Record
@@ -94,9 +94,9 @@ class Ran:
     rows: int
 
 
-def run_service(spark: SparkSession, pipeline: Pipeline) -> Ran:
-    """What is there, to its end; raises what the query failed with."""
-    return _run(service_query(spark, pipeline, find_transform(pipeline), ONCE))
+def run_service(spark: SparkSession, pipeline: Pipeline, transform: Transform | None = None) -> Ran:
+    """What is there, to its end; raises what the query failed with. The transform is the file's unless one is given."""
+    return _run(service_query(spark, pipeline, transform or find_transform(pipeline), ONCE))
 
 
 def run_adapters(spark: SparkSession, pipeline: Pipeline) -> None:

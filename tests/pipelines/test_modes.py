@@ -1,6 +1,5 @@
 """The delivery modes, run to the end of what is there and held against the plain Python oracle, record by record."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,13 +18,11 @@ from holdfast.errors import UsageError
 from holdfast.pipelines import delivery
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.outage import passing
-from holdfast.pipelines.queries import service_query
 from holdfast.pipelines.status import find_lag
 from holdfast.pipelines.tally import decode_tally, merge
 from holdfast.spark.sink import Sink
 from tests.pipelines.files import make_pipeline, write_pipeline
 from tests.pipelines.runs import (
-    ONCE,
     consume,
     end_states,
     expected,
@@ -91,6 +88,7 @@ def test_one_row_for_each_message(
     bootstrap: str,
     tmp_path: Path,
     request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
     change: Callable[[DataFrame], DataFrame],
     told: str,
 ) -> None:
@@ -98,17 +96,13 @@ def test_one_row_for_each_message(
     prefix = request.node.callspec.id
     pipeline = make_pipeline(tmp_path, mode="transaction", prefix=prefix, bootstrap=bootstrap)
     filled = fill(cluster, prefix, 40)
-    calls = []
-
-    def faulty(frame: DataFrame) -> DataFrame:
-        calls.append(1)
-        return change(assess(frame))
-
-    query = service_query(spark, pipeline, faulty, ONCE)
-    query.await_end()
-    assert re.search(f"holdfast.errors.UsageError: the transform {told}", str(query.failure()))
-    assert passing(query.failure()) is None
-    assert len(calls) == 1
+    with pytest.raises(
+        StreamingQueryException, match=f"holdfast.errors.UsageError: the transform {told}"
+    ) as caught:
+        run_service(spark, pipeline, lambda frame: change(assess(frame)))
+    assert passing(caught.value) is None
+    told_by_sink = [each.getMessage() for each in caplog.records if each.name == "holdfast.spark.sink"]
+    assert not [each for each in told_by_sink if "the transform" in each], "it was tried again"
     for name in ("qualified", "audit", "tally"):
         assert consume(bootstrap, f"{prefix}.{name}") == []
     run_service(spark, pipeline)
