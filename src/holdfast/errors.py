@@ -30,6 +30,7 @@
     ├── AdminRefused                   the admin service of a running Holdfast says no
     │   └── AdminKnowsNot              it does not know what it was asked about
     ├── WriteRefused                   rows of a Spark task or micro-batch cannot be committed; none is visible
+    │   └── CheckpointOutdated         the log has batches of the query that its checkpoint does not know of
     ├── PipelineRefused                a pipeline cannot run, does not run, or has failed
     ├── JavaUnavailable                Spark cannot be started on any Java found here
     ├── SparkLost                      Spark's JVM ended while it was needed
@@ -257,6 +258,10 @@ class AdminKnowsNot(AdminRefused):
 
 class WriteRefused(HoldfastError):
     """A task may not write, or a micro-batch may not be committed: it would lose rows or have some twice."""
+
+
+class CheckpointOutdated(WriteRefused):
+    """A streaming query comes with a batch that the log has committed, and that this one cannot be."""
 
 
 class PipelineRefused(HoldfastError):

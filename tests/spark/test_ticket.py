@@ -12,8 +12,15 @@ from holdfast.client.endpoint import Endpoint
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.client.transactional_ids import describe_transactional_id
+from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import TV1, TV2, Generation
-from holdfast.errors import HoldfastError, UnknownTopicOrPartition, UsageError, WriteRefused
+from holdfast.errors import (
+    CheckpointOutdated,
+    HoldfastError,
+    UnknownTopicOrPartition,
+    UsageError,
+    WriteRefused,
+)
 from holdfast.records.build import Record
 from holdfast.spark.claims import EPOCH_LAST_GIVEN, Claim, follows
 from holdfast.spark.outputs import Outputs
@@ -22,7 +29,6 @@ from holdfast.spark.placing import place_rows
 from holdfast.spark.steps import ignore
 from holdfast.spark.ticket import (
     ADDED_BYTES_MAX,
-    GROUP_PREFIX,
     Report,
     Ticket,
     abandon,
@@ -30,6 +36,7 @@ from holdfast.spark.ticket import (
     cut_added,
     take_ticket,
 )
+from holdfast.spark.tokens import GROUP_PREFIX, TOKEN_MARK, Batch
 from holdfast.spark.write_options import WriteOptions
 from tests.spark.streams import consume, make_topic
 
@@ -71,9 +78,13 @@ def write(ticket: Ticket, *values: str, slot: int = 0, task: int = 0, attempt: i
     return write_part(ticket, [rows], task=task, attempt=attempt)
 
 
-def finish(ticket: Ticket, *reports: Report, batch: int = 0, query: str = QUERY) -> None:
+def finish(ticket: Ticket, *reports: Report, number: int = 0, digest: str = "") -> None:
     with Cluster(ticket.options.endpoint) as cluster:
-        commit(cluster, ticket, reports, query_id=query, batch_id=batch, on_step=ignore)
+        commit(cluster, ticket, reports, batch=batch(number, digest), on_step=ignore)
+
+
+def batch(number: int, digest: str = "", *, query: str = QUERY) -> Batch:
+    return Batch(query_id=query, number=number, digest=digest)
 
 
 def visible(options: WriteOptions) -> list[str]:
@@ -86,12 +97,43 @@ def test_tasks_write_together_and_the_token_tells(options: WriteOptions, generat
     ticket = take(options, generation)
     reports = [write(ticket, "a", "b", slot=0, task=0), write(ticket, "c", slot=2, task=1)]
     assert visible(options) == []
-    finish(ticket, *reports, batch=6)
+    finish(ticket, *reports, number=6)
     assert visible(options) == ["a", "b", "c"]
     later = take(options)
-    assert later.has_committed(QUERY, 6)
-    assert not later.has_committed(QUERY, 7)
-    assert not later.has_committed("another query", 0)
+    assert later.has_committed(batch(6))
+    assert not later.has_committed(batch(7))
+    assert not later.has_committed(batch(0, query="another query"))
+
+
+def test_a_batch_that_cannot_be_the_committed_one_is_refused(options: WriteOptions) -> None:
+    """Spark replays its newest batch as it was: what comes else has rows that nobody would write any more."""
+    ticket = take(options)
+    finish(ticket, write(ticket, "a"), number=6, digest="abc")
+    later = take(options)
+    assert later.has_committed(batch(6, "abc"))
+    assert later.has_committed(batch(6))  # where offsets cannot be seen the number has to do
+    with pytest.raises(CheckpointOutdated, match="batch 6 has other offsets"):
+        later.has_committed(batch(6, "def"))
+    for digest in ("", "abc"):
+        with pytest.raises(CheckpointOutdated, match="goes on with batch 5, and batch 6 is committed"):
+            later.has_committed(batch(5, digest))
+    assert not later.has_committed(batch(7, "def"))
+
+
+def test_a_token_without_a_digest_goes_on_being_one(options: WriteOptions) -> None:
+    """As they were written once; and of several the one of the last batch counts, with its digest."""
+    with Cluster(options.endpoint) as cluster:
+        producer = TransactionalProducer(cluster, f"id-{options.topic}")
+        producer.init()
+        producer.begin()
+        for partition, (digest, following) in enumerate([(" new", 4), ("", 5), (" other", 2)]):
+            token = {TopicPartition(options.topic or "", partition): following}
+            metadata = f"{TOKEN_MARK} {QUERY}{digest}"
+            producer.send_offsets(f"{GROUP_PREFIX}id-{options.topic}", token, metadata=metadata)
+        producer.commit()
+    ticket = take(options)
+    assert ticket.has_committed(batch(4, "any"))
+    assert not ticket.has_committed(batch(5, "any"))
 
 
 def test_a_late_task_of_an_earlier_attempt_is_fenced_off(
@@ -140,7 +182,7 @@ def test_a_task_without_rows_may_run_often(options: WriteOptions) -> None:
     ticket = take(options)
     reports = [write_part(ticket, [], task=0, attempt=attempt) for attempt in range(2)]
     finish(ticket, *reports)
-    assert not take(options).has_committed(QUERY, 0)
+    assert not take(options).has_committed(batch(0))
 
 
 def test_two_writers_of_one_partition_are_refused(options: WriteOptions) -> None:

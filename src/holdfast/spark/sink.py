@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition
 from holdfast.client.transactions import Generation, Identity
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import CheckpointOutdated, HoldfastError, UsageError
 from holdfast.records.build import Record
 from holdfast.spark.aside import NOTED, Aside, Note, place_added
 from holdfast.spark.brevity import told_to_spark, was_stopped
@@ -30,6 +30,7 @@ from holdfast.spark.claims import Claim
 from holdfast.spark.columns import check_columns
 from holdfast.spark.driving import cause_line
 from holdfast.spark.outputs import find_outputs
+from holdfast.spark.planned import digest_of_running
 from holdfast.spark.schema import KEY_HASH
 from holdfast.spark.shaping import place, shape
 from holdfast.spark.steps import OnStep, Step, ignore
@@ -42,6 +43,7 @@ from holdfast.spark.ticket import (
     default_transactional_id,
     take_ticket,
 )
+from holdfast.spark.tokens import Batch
 from holdfast.spark.write_options import Delivery, WriteOptions, options_from
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -93,18 +95,21 @@ class Sink:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query_id is None:
             raise UsageError("a Sink is for foreachBatch: outside of a streaming query a batch has no number")
+        digest = digest_of_running(frame.sparkSession, query_id, batch_id)
+        batch = Batch(query_id=query_id, number=batch_id, digest=digest)
         for attempt in range(1, self._attempts + 1):
             try:
-                self._write(frame, query_id, batch_id, aside)
+                self._write(frame, batch, aside)
                 return
             except (HoldfastError, PySparkException, Py4JError) as failure:
                 self._claims, self._generation = {}, None  # what was learned may be why the attempt failed
-                if attempt == self._attempts or isinstance(failure, UsageError) or was_stopped(failure):
+                is_final = isinstance(failure, UsageError | CheckpointOutdated) or was_stopped(failure)
+                if attempt == self._attempts or is_final:
                     raise
                 told = cause_line(str(failure))
                 _LOG.warning("batch %d, attempt %d of %d: %s", batch_id, attempt, self._attempts, told)
 
-    def _write(self, frame: DataFrame, query_id: str, batch_id: int, aside: Aside | None) -> None:
+    def _write(self, frame: DataFrame, batch: Batch, aside: Aside | None) -> None:
         # A sink is not told when its query ends, so that it keeps no connection from one batch to the next.
         with Cluster(self._options.endpoint, client_id=CLIENT_ID) as cluster:
             if self._options.delivery is Delivery.AT_LEAST_ONCE:
@@ -114,13 +119,13 @@ class Sink:
             ticket = take_ticket(
                 cluster,
                 self._options,
-                self._options.transactional_id or default_transactional_id(query_id),
+                self._options.transactional_id or default_transactional_id(batch.query_id),
                 writers=frame.sparkSession.sparkContext.defaultParallelism,
                 known_claims=self._claims,
                 generation=self._generation,
             )
             self._generation = ticket.generation
-            if ticket.has_committed(query_id, batch_id):
+            if ticket.has_committed(batch):
                 return
             self._on_step(Step.TICKET)
             try:
@@ -129,8 +134,7 @@ class Sink:
                     cluster,
                     ticket,
                     reports,
-                    query_id=query_id,
-                    batch_id=batch_id,
+                    batch=batch,
                     on_step=self._on_step,
                     added=_conclude(ticket, reports, aside),
                 )

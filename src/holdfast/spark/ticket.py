@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.client import transactions
 from holdfast.client.cluster import Cluster
 from holdfast.client.coordinator import CoordinatorType, find_coordinator
-from holdfast.client.groups import TopicPartition, fetch_positions
+from holdfast.client.groups import TopicPartition
 from holdfast.client.hanging import list_open_writes
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import Generation, Identity
@@ -24,10 +24,9 @@ from holdfast.records.build import Record
 from holdfast.spark.claims import Claim, look_up_claims
 from holdfast.spark.outputs import Outputs, find_outputs
 from holdfast.spark.steps import OnStep, Step
+from holdfast.spark.tokens import GROUP_PREFIX, Batch, Token, read_tokens
 from holdfast.spark.write_options import WriteOptions
 
-GROUP_PREFIX: Final = "holdfast-sink."
-TOKEN_MARK: Final = "holdfast-sink"  # noqa: S105  not a secret: it marks what a sink has committed
 SEQUENCES: Final = 2**31
 CLIENT_ID: Final = "holdfast-sink"
 ADDED_BYTES_MAX: Final = 128 << 10
@@ -46,12 +45,13 @@ class Ticket:
     outputs: Outputs
     claims: Mapping[int, Claim | None]
     """By number of the task: where its claim stood."""
-    next_batches: Mapping[str, int]
-    """By query id: the batch after the last one that was committed."""
+    tokens: Mapping[str, Token]
+    """By query id."""
 
-    def has_committed(self, query_id: str, batch_id: int) -> bool:
-        """Whether an earlier attempt at the batch has come to its end."""
-        return batch_id < self.next_batches.get(query_id, 0)
+    def has_committed(self, batch: Batch) -> bool:
+        """Whether an earlier attempt at the batch has come to its end; CheckpointOutdated if another batch has."""
+        token = self.tokens.get(batch.query_id)
+        return token is not None and token.tells_of(batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def _take(
         generation=producer.generation,
         outputs=outputs,
         claims={**look_up_claims(cluster, transactional_id, missing), **known},
-        next_batches=_read_tokens(cluster, transactional_id),
+        tokens=read_tokens(cluster, transactional_id),
     )
 
 
@@ -122,8 +122,7 @@ def commit(
     ticket: Ticket,
     reports: Iterable[Report],
     *,
-    query_id: str,
-    batch_id: int,
+    batch: Batch,
     on_step: OnStep,
     added: Mapping[TopicPartition, Sequence[Record]] | None = None,
 ) -> None:
@@ -145,8 +144,8 @@ def commit(
     if not counts:
         return
     _check_sequences(cluster, ticket, counts)
-    token = {TopicPartition(_token_topic(ticket, counts), 0): batch_id + 1}
-    producer.send_offsets(GROUP_PREFIX + name, token, metadata=f"{TOKEN_MARK} {query_id}")
+    token = {TopicPartition(_token_topic(ticket, counts), 0): batch.number + 1}
+    producer.send_offsets(GROUP_PREFIX + name, token, metadata=batch.token)
     on_step(Step.STAGED)
     producer.commit()
     on_step(Step.ENDED)
@@ -184,21 +183,6 @@ def abandon(ticket: Ticket) -> None:
 def default_transactional_id(query_id: str) -> str:
     """Every query has one of its own, the same after each restart."""
     return f"holdfast-{query_id}"
-
-
-def _read_tokens(cluster: Cluster, transactional_id: str) -> dict[str, int]:
-    """By query id. Topics come and go, so that a query may have left tokens at several; the last one counts."""
-    group = GROUP_PREFIX + transactional_id
-    found: dict[str, int] = {}
-    for place, position in fetch_positions(cluster, group, settled=True).items():
-        mark, _, query_id = position.metadata.partition(" ")
-        if mark != TOKEN_MARK:
-            raise WriteRefused(
-                f"group {group!r} has an offset for {place.topic}-{place.partition} that no sink has committed:"
-                " the group belongs to the sink alone; delete what somebody else has committed there"
-            )
-        found[query_id] = max(found.get(query_id, 0), position.offset)
-    return found
 
 
 def _merge(ticket: Ticket, reports: Iterable[Report]) -> dict[TopicPartition, int]:

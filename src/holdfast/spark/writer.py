@@ -9,9 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -19,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from holdfast.client.cluster import Cluster
 from holdfast.errors import UsageError
 from holdfast.spark.outputs import find_outputs
+from holdfast.spark.planned import digest_of_newest, local_checkpoint
 from holdfast.spark.steps import OnStep, Step, ignore
 from holdfast.spark.ticket import (
     CLIENT_ID,
@@ -29,6 +28,7 @@ from holdfast.spark.ticket import (
     default_transactional_id,
     take_ticket,
 )
+from holdfast.spark.tokens import Batch
 from holdfast.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Written(WriterCommitMessage):
 
     report: Report
     ticket: Ticket | None = None
-    query_id: str = ""
+    batch: Batch | None = None
 
 
 class AloneWriter(DataSourceArrowWriter):
@@ -76,12 +76,16 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._on_step = on_step
         self._ticket: Ticket | None = None
+        self._newest = (-1, "")
 
     def __getstate__(self) -> dict[str, Any]:
         """On its way to the tasks of a batch, twice: they share one ticket."""
         if self._ticket is None:
             with Cluster(self._options.endpoint, client_id=CLIENT_ID) as cluster:
                 self._ticket = take_ticket(cluster, self._options, _transactional_id(self._options))
+            checkpoint = local_checkpoint(self._options.checkpoint)
+            if checkpoint is not None:
+                self._newest = digest_of_newest(checkpoint)
             self._on_step(Step.TICKET)
         return self.__dict__
 
@@ -92,26 +96,30 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
 
         ticket, context = self._ticket, _context()
         assert ticket is not None
-        query_id, batch_id = context.getLocalProperty(QUERY_ID), int(context.getLocalProperty(BATCH_ID))
+        query_id, number = context.getLocalProperty(QUERY_ID), int(context.getLocalProperty(BATCH_ID))
+        newest, digest = self._newest
+        batch = Batch(query_id=query_id, number=number, digest=digest if newest == number else "")
         now_ms = time.time_ns() // 1_000_000
-        batches = iter(()) if ticket.has_committed(query_id, batch_id) else iterator
-        rows = (place_rows(batch, ticket.options, ticket.outputs, now_ms=now_ms) for batch in batches)
+        batches = iter(()) if ticket.has_committed(batch) else iterator
+        rows = (place_rows(each, ticket.options, ticket.outputs, now_ms=now_ms) for each in batches)
         task, attempt = context.partitionId(), context.attemptNumber()
         report = write_part(ticket, rows, task=task, attempt=attempt, on_step=self._on_step)
-        return Written(report=report, ticket=ticket, query_id=query_id)
+        return Written(report=report, ticket=ticket, batch=batch)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits what the tasks of a batch have written."""
         written = [message for message in messages if isinstance(message, Written)]
         if not written:
             return
-        ticket, query_id = written[0].ticket, written[0].query_id
+        ticket, batch = written[0].ticket, written[0].batch
         assert ticket is not None
-        if ticket.has_committed(query_id, batchId):
+        assert batch is not None
+        assert batch.number == batchId
+        if ticket.has_committed(batch):
             return
         reports = [message.report for message in written]
         with Cluster(ticket.options.endpoint, client_id=CLIENT_ID) as cluster:
-            commit(cluster, ticket, reports, query_id=query_id, batch_id=batchId, on_step=self._on_step)
+            commit(cluster, ticket, reports, batch=batch, on_step=self._on_step)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Spark calls this also after a commit that it could not hear of: that one stays."""
@@ -136,10 +144,9 @@ def _transactional_id(options: WriteOptions) -> str:
     """The option, or one made of the query's id, which the planning process finds in the checkpoint alone."""
     if options.transactional_id is not None:
         return options.transactional_id
-    location = urlparse(options.checkpoint or "")
-    metadata = Path(unquote(location.path)) / "metadata"
-    if location.scheme in {"", "file"} and options.checkpoint and metadata.is_file():
-        return default_transactional_id(json.loads(metadata.read_text())["id"])
+    checkpoint = local_checkpoint(options.checkpoint)
+    if checkpoint is not None:
+        return default_transactional_id(json.loads((checkpoint / "metadata").read_text())["id"])
     raise UsageError(
         "option transactionalId is missing: give each query one of its own, the same after every restart"
         " (without it the query's id is taken from a checkpointLocation on this machine, and there is none)"
