@@ -1,10 +1,12 @@
 """A cluster that loses answers on purpose: the request was carried out, and nobody hears of it."""
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.client.cluster import Address, Cluster
 from holdfast.client.connection import Connection, Taker
 from holdfast.client.retry import PAUSE_S_FIRST, Patience
+
+END_TXN: Final = 26
 
 
 class LossyConnection(Connection):
@@ -43,3 +45,10 @@ class LossyCluster(Cluster):
             connection = LossyConnection(address.host, address.port, lose=self.lose, lost=self.lost)
             self._connections[address] = connection
         return connection
+
+
+def lose_the_next(api_key: int, cluster: LossyCluster) -> None:
+    """Its answer, so that whoever asks hears of that: nobody asks again."""
+    cluster.lose.add(api_key)
+    cluster.is_patient = False
+    cluster.coordinators.clear()  # one that is remembered would be asked a second time

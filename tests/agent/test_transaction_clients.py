@@ -21,14 +21,13 @@ from holdfast.errors import (
     UnknownTopicOrPartition,
 )
 from holdfast.records.build import Record
-from tests.agent.lossy import LossyCluster
+from tests.agent.lossy import END_TXN, LossyCluster, lose_the_next
 from tests.agent.raw import ApiVersionsRequest, RawClient
 from tests.agent.reading import values
 from tests.process import Broker
 
 PARTITIONS = 2
 GENERATIONS = {"TV1": TV1, "TV2": TV2}
-END_TXN = 26
 TRANSACTIONS = 3
 ANSWERED_IN = {
     "Produce": (0, TRANSACTIONS + 1),
@@ -256,9 +255,7 @@ def test_commit_in_doubt(transactional: str, topic: str, generation: Generation)
         producer = started(cluster, topic, generation)
         producer.begin()
         producer.send(topic, 0, records("kept"))
-        cluster.lose.add(ANSWERED_IN["EndTxn"][0])
-        cluster.is_patient = False
-        cluster.coordinators.clear()  # one that is remembered would be asked a second time
+        lose_the_next(END_TXN, cluster)
         with pytest.raises(ConnectionFailed):
             producer.commit()
         cluster.is_patient = True

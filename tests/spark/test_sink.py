@@ -9,9 +9,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
+from holdfast.client.endpoint import Endpoint
 from holdfast.client.producer import partition_of_key
 from holdfast.spark.sink import Sink, by_output_partition
 from holdfast.spark.steps import Step
+from holdfast.spark.ticket import commit
+from tests.agent.lossy import END_TXN, LossyCluster, lose_the_next
 from tests.process import HoldfastProcess
 from tests.spark.kills import FILES, Kill, strike
 from tests.spark.streams import (
@@ -20,7 +23,9 @@ from tests.spark.streams import (
     consume,
     make_topic,
     read_files,
+    run,
     start_plain_format,
+    start_sink,
     wanted,
     write_files,
 )
@@ -58,6 +63,35 @@ def test_every_row_once(spark: SparkSession, holdfast: str, tmp_path: Path, form
 def test_killed(spark: SparkSession, mortal: HoldfastProcess, tmp_path: Path, kill: Kill) -> None:
     """SIGKILL in the middle of a micro-batch: nothing is lost, nothing is there twice."""
     strike(kill, spark, mortal, tmp_path)
+
+
+def test_commit_in_doubt(
+    spark: SparkSession, holdfast: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker has committed, and nobody hears of it: the next attempt of the same driver sees the token."""
+    topic = "doubt"
+    make_topic(holdfast, topic)
+    write_files(tmp_path / "in", 1)
+    clusters: list[LossyCluster] = []
+
+    def connect(endpoint: Endpoint, *, client_id: str) -> LossyCluster:
+        clusters.append(LossyCluster(str(endpoint)))
+        return clusters[-1]
+
+    def on_step(step: Step) -> None:
+        if step is Step.STAGED and len(clusters) == 1:
+            lose_the_next(END_TXN, clusters[0])
+
+    def commit_in_doubt(*about: Any, **named: Any) -> None:
+        commit(*about, **{**named, "on_step": on_step})
+
+    monkeypatch.setattr("holdfast.spark.sink.Cluster", connect)
+    # The hook of the sink itself goes to the tasks as well, where the cluster cannot go.
+    monkeypatch.setattr("holdfast.spark.sink.commit", commit_in_doubt)
+    frame = read_files(spark, tmp_path / "in")
+    run(lambda: start_sink(frame, holdfast, topic, tmp_path / "checkpoint"))
+    assert [cluster.lost for cluster in clusters] == [[END_TXN], []]
+    assert consume(holdfast, topic) == wanted(1)
 
 
 def test_two_tasks_on_one_partition_fail_the_query(

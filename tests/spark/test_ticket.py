@@ -16,6 +16,7 @@ from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.client.transactions import TV1, TV2, Generation
 from holdfast.errors import (
     CheckpointOutdated,
+    ConnectionFailed,
     HoldfastError,
     UnknownTopicOrPartition,
     UsageError,
@@ -26,7 +27,7 @@ from holdfast.spark.claims import EPOCH_LAST_GIVEN, Claim, follows
 from holdfast.spark.outputs import Outputs
 from holdfast.spark.part_writer import write_alone, write_part
 from holdfast.spark.placing import place_rows
-from holdfast.spark.steps import ignore
+from holdfast.spark.steps import Step, ignore
 from holdfast.spark.ticket import (
     ADDED_BYTES_MAX,
     Report,
@@ -38,6 +39,7 @@ from holdfast.spark.ticket import (
 )
 from holdfast.spark.tokens import GROUP_PREFIX, TOKEN_MARK, Batch
 from holdfast.spark.write_options import WriteOptions
+from tests.agent.lossy import END_TXN, LossyCluster, lose_the_next
 from tests.spark.streams import consume, make_topic
 
 QUERY = "query"
@@ -234,6 +236,23 @@ def test_abandoning_frees_readers_and_never_undoes(options: WriteOptions, genera
         while len({_end(cluster, options, isolation) for isolation in Isolation}) > 1:
             assert time.monotonic() < deadline, "readers are held back"
             time.sleep(0.05)
+    assert visible(options) == ["a"]
+
+
+def test_a_commit_in_doubt(options: WriteOptions, generation: Generation) -> None:
+    """The broker has committed, and its answer is lost: giving up takes nothing back, and the token is there."""
+    ticket = take(options, generation)
+    report = write(ticket, "a")
+    with LossyCluster(str(options.endpoint)) as cluster:
+
+        def on_step(step: Step) -> None:
+            if step is Step.STAGED:
+                lose_the_next(END_TXN, cluster)
+
+        with pytest.raises(ConnectionFailed):
+            commit(cluster, ticket, [report], batch=batch(0), on_step=on_step)
+    abandon(ticket)
+    assert take(options, generation).has_committed(batch(0))
     assert visible(options) == ["a"]
 
 
