@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,41 @@ from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.state import PartState
 from holdfast.pipelines.status import look_at
 from holdfast.pipelines.tally import decode_tally, merge
+from holdfast.spark.steps import Step
 from tests.pipelines.files import make_pipeline
+from tests.pipelines.kills import strike
 from tests.pipelines.processes import start, wait_for
 from tests.pipelines.runs import consume, expected, fill, read_once, run_adapters, run_service, send
+from tests.process import HoldfastProcess
+from tests.spark.kills import Kill
 
 SEED = 20261117
 MESSAGES = 600
 BATCH = 60
 STOP_S_MAX = 120.0
+
+# Of the matrix that `make soak` goes through, one for each victim, and each part.
+KILLS = [
+    Kill(victim="driver", form="service", step=Step.ENDED),
+    Kill(victim="worker", form="service", step=Step.WRITTEN),
+    Kill(victim="holdfast", form="adapter", step=Step.STAGED),
+    Kill(victim="driver", form="adapter", step=Step.REPORTED),
+]
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
+    """A Holdfast that may be killed."""
+    with HoldfastProcess(tmp_path_factory.mktemp("mortal") / "data", "--partitions", "2") as process:
+        yield process
+
+
+@pytest.mark.kills
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("kill", KILLS, ids=str)
+def test_killed_at_a_step(spark: SparkSession, mortal: HoldfastProcess, tmp_path: Path, kill: Kill) -> None:
+    """In the middle of a micro-batch's transaction: data, audit and books are those of the oracle, each once."""
+    strike(kill, spark, mortal, tmp_path)
 
 
 def kill_in_batch(

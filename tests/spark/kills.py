@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +38,9 @@ class Kill:
         return f"{self.victim}-{self.form}-{self.step.name.lower()}-{self.nth}"
 
 
-def matrix() -> Iterator[Kill]:
+def matrix(forms: Iterable[str] = FORMS) -> Iterator[Kill]:
     """Every victim at every step that it can be killed at, in both forms of the sink."""
-    for form in FORMS:
+    for form in forms:
         for step in Step:
             yield Kill(victim="driver", form=form, step=step)
             yield Kill(victim="holdfast", form=form, step=step)
@@ -55,8 +55,9 @@ def strike(kill: Kill, spark: SparkSession, holdfast: HoldfastProcess, directory
     files, checkpoint, counter = (directory / name for name in ("in", "checkpoint", "steps"))
     write_files(files, FILES)
     if kill.victim == "driver":
-        _run_driver(kill, holdfast.bootstrap, topic, directory)
-    with _restarted(holdfast if kill.victim == "holdfast" else None):
+        how = (kill.form, kill.step.name, str(kill.nth))
+        run_driver("tests.spark.sink_driver", holdfast.bootstrap, topic, str(directory), *how)
+    with restarted(holdfast if kill.victim == "holdfast" else None):
         pids = (holdfast.pid,) if kill.victim == "holdfast" else ()
         hook = KillAt(
             step=kill.step, nth=0 if kill.victim == "driver" else kill.nth, counter=counter, pids=pids
@@ -67,11 +68,11 @@ def strike(kill: Kill, spark: SparkSession, holdfast: HoldfastProcess, directory
     assert found == wanted(FILES), f"{kill}: {_told(found)}"
 
 
-def _run_driver(kill: Kill, bootstrap: str, topic: str, directory: Path) -> None:
-    arguments = [bootstrap, topic, str(directory), kill.form, kill.step.name, str(kill.nth)]
-    command = [sys.executable, "-m", "tests.spark.sink_driver", *arguments]
+def run_driver(module: str, *arguments: str) -> None:
+    """A driver that kills itself on its way."""
+    command = [sys.executable, "-m", module, *arguments]
     ended = subprocess.run(command, timeout=DRIVER_S_MAX, check=False, cwd=Path(__file__).parents[2])
-    assert ended.returncode == -9, f"{kill}: the driver ended with {ended.returncode}"
+    assert ended.returncode == -9, f"the driver ended with {ended.returncode}"
 
 
 def _run_to_the_end(
@@ -90,7 +91,7 @@ def _run_to_the_end(
 
 
 @contextmanager
-def _restarted(holdfast: HoldfastProcess | None) -> Iterator[None]:
+def restarted(holdfast: HoldfastProcess | None) -> Iterator[None]:
     """While this lasts, a Holdfast that is killed is started again."""
     if holdfast is None:
         yield
