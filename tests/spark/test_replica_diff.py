@@ -9,13 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.agent.partition_key import PartitionKey
+from holdfast.agent.writes import MoveLogStart
+from holdfast.cli.log_diff import _describe
 from holdfast.keeper.gateway import Gateway
 from holdfast.keeper.round import Round
 from holdfast.keeper.runner import InProcessRunner
 from holdfast.records.arrow import decode
 from holdfast.records.crc import crc32c
 from holdfast.records.kernel import copy_selected
-from holdfast.spark.examination import Damage
+from holdfast.spark import replica_diff
+from holdfast.spark.examination import Damage, examine
 from holdfast.spark.replica_diff import Difference, compare
 from holdfast.store.segment_index import index_path
 from tests.keeper.engine import Engine, pass_time
@@ -37,8 +40,14 @@ def differences(engine: Engine, spark: SparkSession, topic: str = "t") -> list[D
 
 def segment_of(engine: Engine, key: PartitionKey, store: int) -> Path:
     """The only segment of a replica."""
-    (segment,) = engine.cluster.plane.find_segments(*key, store)
-    return engine.data / "stores" / str(store) / "segments" / segment.file
+    (path,) = segments_of(engine, key, store)
+    return path
+
+
+def segments_of(engine: Engine, key: PartitionKey, store: int) -> list[Path]:
+    """All segments of a replica."""
+    directory = engine.data / "stores" / str(store) / "segments"
+    return [directory / segment.file for segment in engine.cluster.plane.find_segments(*key, store)]
 
 
 def drop(engine: Engine, path: Path, offset: int) -> None:
@@ -46,7 +55,11 @@ def drop(engine: Engine, path: Path, offset: int) -> None:
     data = path.read_bytes()
     offsets = decode(data, columns=["offset"])["offset"].to_numpy()
     assert offset in offsets
-    left = bytes(copy_selected(data, offsets != offset).buffer)
+    replace(engine, path, bytes(copy_selected(data, offsets != offset).buffer))
+
+
+def replace(engine: Engine, path: Path, left: bytes) -> None:
+    """Other bytes for a segment, of which the control plane is told."""
     path.write_bytes(left)
     index_path(path).unlink()
     file = str(path.relative_to(path.parents[2]))
@@ -157,15 +170,42 @@ def test_other_bytes_under_a_sound_crc(engine: Engine, spark: SparkSession) -> N
     engine.append(other, (b"a", b"other"))
     engine.round()
     path, source = segment_of(engine, key, 3), segment_of(engine, other, 3)
-    path.write_bytes(source.read_bytes())
-    with closing(sqlite3.connect(engine.data / "control.db", timeout=30)) as db, db:
-        db.execute(
-            "UPDATE segments SET crc = ? WHERE file = ?",
-            (crc32c(source.read_bytes()), str(path.relative_to(path.parents[2]))),
-        )
+    replace(engine, path, source.read_bytes())
     (found,) = differences(engine, spark)
     assert isinstance(found, Difference)
     assert (found.key, found.offset, found.at_fault, found.held) == (b"a", 0, (), {1: 0, 2: 0, 3: 0})
+    assert (found.conflict, found.versions) == (0, ((1, 2), (3,)))
+    assert _describe("t", found) == (
+        "t:0: key 'a': different records at offset 0: one on stores 1, 2, another on store 3"
+    )
+
+
+def test_other_bytes_of_a_key_that_lacks_its_newest_record(engine: Engine, spark: SparkSession) -> None:
+    """Two faults of one key are two facts, each with its own offset."""
+    key, other = (engine.create(name, min_cleanable_dirty_ratio="1.0") for name in ("t", "other"))
+    engine.append(key, (b"a", b"first"))
+    engine.append(key, (b"a", b"second"), (b"b", b"1"))
+    engine.append(other, (b"a", b"other"))
+    engine.append(other, (b"a", b"second"), (b"b", b"1"))
+    engine.round()
+    path, source = segment_of(engine, key, 3), segment_of(engine, other, 3)
+    drop(engine, source, 1)
+    replace(engine, path, source.read_bytes())
+    (found,) = differences(engine, spark)
+    assert found == Difference(
+        partition=0,
+        key=b"a",
+        offset=1,
+        is_delete=False,
+        held={1: 1, 2: 1, 3: 0},
+        at_fault=(3,),
+        conflict=0,
+        versions=((1, 2), (3,)),
+    )
+    assert _describe("t", found) == (
+        "t:0: key 'a': last written at offset 1, but store 3 has offset 0 as its newest;"
+        " different records at offset 0: one on stores 1, 2, another on store 3"
+    )
 
 
 def test_files_that_are_gone_or_cut_short(engine: Engine, spark: SparkSession) -> None:
@@ -192,3 +232,43 @@ def test_files_that_are_gone_or_cut_short(engine: Engine, spark: SparkSession) -
     moved.write_bytes(data)
     damages = [each for each in differences(engine, spark, "third") if isinstance(each, Damage)]
     assert {(each.store, each.path) for each in damages} == {(3, str(moved))}
+
+
+@pytest.mark.parametrize("log_start", [0, 4])
+def test_what_no_batch_covers_of_a_file_for_many_tasks(
+    engine: Engine, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, log_start: int
+) -> None:
+    """The leader epoch of a batch is in the CRC of its file alone, which takes all of the file, visible or not."""
+    monkeypatch.setattr(replica_diff, "TASK_BYTES", 100)
+    key = engine.create("t", cleanup_policy="delete")
+    for number in range(10):
+        engine.append(key, (b"k%d" % number, b"1"))
+    engine.round()
+    engine.append(key, (b"tail", b"1"), (b"tail", b"2"))
+    engine.append(key, (b"tail", b"3"))
+    engine.call(lambda: engine.cluster.commits.submit(MoveLogStart(key, log_start)))
+    assert differences(engine, spark) == []
+    path = segment_of(engine, key, 2)
+    data = bytearray(path.read_bytes())
+    data[15] ^= 1
+    path.write_bytes(data)
+    (damage,) = differences(engine, spark)
+    assert isinstance(damage, Damage)
+    assert (damage.store, damage.path, damage.position) == (2, str(path), 0)
+    assert "the CRC of the file is 0x" in damage.why
+
+
+def test_each_file_is_judged_by_itself(engine: Engine) -> None:
+    """A damaged batch of one hides nothing of another that the same task reads."""
+    key = engine.create("t", cleanup_policy="delete", segment_bytes="1048576")
+    for number in range(2):
+        engine.append(key, (b"k%d" % number, bytes(900_000)))
+        engine.round()
+    first, second = segments_of(engine, key, 1)
+    for path, position in ((first, -1), (second, 15)):
+        data = bytearray(path.read_bytes())
+        data[position] ^= 1
+        path.write_bytes(data)
+    (work,) = stored.plan(stored.take(engine, "t", store=1))
+    damages = [each for each in examine(work, ["offset"]) if isinstance(each, Damage)]
+    assert {(each.path, "file" in each.why) for each in damages} == {(str(first), False), (str(second), True)}

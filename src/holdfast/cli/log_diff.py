@@ -1,6 +1,7 @@
 """`holdfast log diff`: are all replicas of a topic equal, and where not."""
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,11 +144,21 @@ def _describe(topic: str, found: "Difference | Damage | NotExamined") -> str:
     if not isinstance(found, Difference):
         return f"{place}: store {found.store} is not examined: {found.why}"
     name = f"offset {found.offset}" if found.key is None else f"key {present.printable(_shown(found.key))}"
-    if not found.at_fault:
-        return f"{place}: {name}: stores hold different records at offset {found.offset}"
-    newest = "deleted" if found.is_delete else "last written"
-    lacking = "; ".join(f"store {store} has {_newest(found.held[store])}" for store in found.at_fault)
-    return f"{place}: {name}: {newest} at offset {found.offset}, but {lacking}"
+    return f"{place}: {name}: {'; '.join(_facts(found))}"
+
+
+def _facts(found: "Difference") -> Iterator[str]:
+    if found.at_fault:
+        newest = "deleted" if found.is_delete else "last written"
+        lacking = "; ".join(f"store {store} has {_newest(found.held[store])}" for store in found.at_fault)
+        yield f"{newest} at offset {found.offset}, but {lacking}"
+    if found.conflict is not None:
+        held = ", another on ".join(_stores(stores) for stores in found.versions)
+        yield f"different records at offset {found.conflict}: one on {held}"
+
+
+def _stores(numbers: Sequence[int]) -> str:
+    return f"store{'s' if len(numbers) > 1 else ''} {_list(numbers)}"
 
 
 def _newest(offset: int | None) -> str:
@@ -161,5 +172,5 @@ def _shown(key: bytes) -> str:
         return "0x" + key.hex()
 
 
-def _list(numbers: list[int]) -> str:
+def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))

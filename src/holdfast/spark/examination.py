@@ -30,17 +30,18 @@ class Damage:
 
 
 def examine(work: StoredRange, columns: list[str]) -> Iterator[pa.Table | Damage]:
-    """The records of a range as far as they can be read, and what cannot be. Those near damage may come twice."""
+    """The records of a range as far as they can be read, and what cannot be. Those near damage may come twice.
+
+    No two ranges may share a segment.
+    """
     holding = Holding(work.hold)
     reader = ChunkReader()
     crcs: dict[int, int] = {}
-    is_sound = True
+    damaged: set[int] = set()
+    # Files are read to their ends, also beyond the range: nobody else checks the CRC of a segment.
     for chunk in _cut(work):
         if isinstance(chunk, Damage):
-            is_sound = False
             yield chunk
-            continue
-        if chunk.slices[-1].end <= work.offsets.start or chunk.slices[0].first >= work.offsets.end:
             continue
         holding.renew()
         try:
@@ -49,10 +50,9 @@ def examine(work: StoredRange, columns: list[str]) -> Iterator[pa.Table | Damage
                 crcs[chunk.piece] = crc32c(batches, crcs.get(chunk.piece, 0))
             yield from _decode_parts(reader, chunk, batches, work, columns)
         except (CorruptBatch, StoreFailed):
-            is_sound = False
+            damaged.add(chunk.piece)
             yield from _salvage(chunk, work, columns)
-    if is_sound:
-        yield from _check_segments(work, crcs)
+    yield from _check_segments(work, {number: crc for number, crc in crcs.items() if number not in damaged})
 
 
 def _cut(work: StoredRange) -> Iterator[Chunk | Damage]:
@@ -133,8 +133,7 @@ def _check_segments(work: StoredRange, crcs: dict[int, int]) -> Iterator[Damage]
     """What no batch's CRC covers, such as where its offsets begin, the segment's does."""
     for number, crc in crcs.items():
         piece = work.pieces[number]
-        is_whole = work.offsets.start <= piece.first and piece.end <= work.offsets.end
-        if is_whole and crc != piece.crc:
+        if crc != piece.crc:
             yield _damage(
                 work, piece, 0, piece.first, f"the CRC of the file is {crc:#010x}, not {piece.crc:#010x}"
             )

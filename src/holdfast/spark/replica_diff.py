@@ -17,9 +17,10 @@ from pyspark.sql import functions as sql
 
 from holdfast.client.reader import OffsetRange
 from holdfast.client.readings import PartitionReading, ReplicaPieces
+from holdfast.keeper.work import Piece
 from holdfast.rules.equality import find_unequal
 from holdfast.spark.held import HeldReading
-from holdfast.spark.stored_plan import TASK_BYTES, StoredRange, make_pieces, share_by_bytes
+from holdfast.spark.stored_plan import TASK_BYTES, StoredRange, make_pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,12 +40,16 @@ class Difference:
     partition: int
     key: bytes | None
     offset: int
-    """Of its newest record on any replica; or of the one that replicas hold in different versions."""
+    """Of its newest record on any replica."""
     is_delete: bool
     held: Mapping[int, int | None]
     """By store, the offset of the newest record that it has of the key."""
     at_fault: tuple[int, ...]
-    """The stores that do not show the newest record; none if all of them do, but not the same one."""
+    """The stores that do not show the newest record."""
+    conflict: int | None = None
+    """The last offset at which stores hold different records."""
+    versions: tuple[tuple[int, ...], ...] = ()
+    """There: the stores that hold the same record, together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +92,21 @@ def compare(session: SparkSession, held: HeldReading) -> "Iterator[Difference | 
 
 def _difference(row: Any, rule: _Rule) -> Difference:
     newest_on = dict(zip(rule.stores, row.newest_on, strict=False))
+    versions: dict[int, list[int]] = {}
+    for store, fingerprint in zip(rule.stores, row.conflict_on, strict=False):
+        if fingerprint is not None:
+            versions.setdefault(fingerprint, []).append(store)
     return Difference(
         partition=row.partition,
         key=None if row.name is None else bytes(row.name),
-        offset=row.newest if row.conflict is None else row.conflict,
+        offset=row.newest,
         is_delete=row.tombstone,
         held=newest_on,
         at_fault=find_unequal(
             row.newest, newest_on, is_tombstone=row.tombstone, tombstones_end=rule.tombstones_end
         ),
+        conflict=row.conflict,
+        versions=tuple(map(tuple, versions.values())),
     )
 
 
@@ -118,7 +129,7 @@ def _share_out(held: HeldReading) -> Iterator[_Work]:
 def _parts(replica: ReplicaPieces, whole: OffsetRange, held: HeldReading) -> Iterator[StoredRange]:
     pieces = list(make_pieces(replica, whole))
     settled_to = replica.segments[-1].end if replica.segments else whole.start
-    for start, end in pairwise(share_by_bytes(pieces, whole, TASK_BYTES)):
+    for start, end in pairwise(_cut_between_files(pieces, whole)):
         found = tuple(piece for piece in pieces if piece.first < end and piece.end > start)
         if found:
             yield StoredRange(
@@ -128,6 +139,21 @@ def _parts(replica: ReplicaPieces, whole: OffsetRange, held: HeldReading) -> Ite
                 settled_to=settled_to,
                 hold=held.hold,
             )
+
+
+def _cut_between_files(pieces: Sequence[Piece], whole: OffsetRange) -> list[int]:
+    """Never within one: the CRC of a segment tells of what those of its batches leave out, to who reads all of it."""
+    cuts = [whole.start]
+    size_bytes, reached = 0, whole.start
+    for piece in pieces:
+        # The first extent may begin before the last segment ends.
+        first = max(piece.first, reached)
+        if size_bytes + piece.length_bytes > TASK_BYTES and cuts[-1] < first < whole.end:
+            cuts.append(first)
+            size_bytes = 0
+        size_bytes += piece.length_bytes
+        reached = max(reached, piece.end)
+    return [*cuts, whole.end]
 
 
 def _read(session: SparkSession, works: Sequence[_Work], seed: int) -> DataFrame:
@@ -146,6 +172,7 @@ def _read(session: SparkSession, works: Sequence[_Work], seed: int) -> DataFrame
 
 def _find_differing(rows: DataFrame, rules: Mapping[int, _Rule]) -> DataFrame:
     """What is left of the rows when names that all replicas agree on are taken away."""
+    replicas = range(max(len(rule.stores) for rule in rules.values()))
     # By name first: then neither of the two groupings has to move a row again.
     records = (
         rows.repartition(*_NAME)
@@ -154,23 +181,31 @@ def _find_differing(rows: DataFrame, rules: Mapping[int, _Rule]) -> DataFrame:
             sql.bit_or("holders").alias("holders"),
             sql.bool_or("tombstone").alias("tombstone"),
             (sql.min("print") != sql.max("print")).alias("conflicts"),
+            *(
+                sql.max(sql.when(_is_on(number), sql.col("print"))).alias(f"print_{number}")
+                for number in replicas
+            ),
         )
     )
-    replicas = range(max(len(rule.stores) for rule in rules.values()))
-    newest_on = [
-        sql.max(sql.when(sql.col("holders").bitwiseAND(1 << number) != 0, sql.col("offset")))
-        for number in replicas
-    ]
+    conflict = sql.when(sql.col("conflicts"), sql.col("offset"))
     names = records.groupBy(*_NAME).agg(
         sql.max("offset").alias("newest"),
         sql.max_by("tombstone", "offset").alias("tombstone"),
-        sql.max(sql.when(sql.col("conflicts"), sql.col("offset"))).alias("conflict"),
-        sql.array(*newest_on).alias("newest_on"),
+        sql.max(conflict).alias("conflict"),
+        sql.array(*(sql.max_by(f"print_{number}", conflict) for number in replicas)).alias("conflict_on"),
+        sql.array(*(sql.max(sql.when(_is_on(number), sql.col("offset"))) for number in replicas)).alias(
+            "newest_on"
+        ),
     )
     is_told = (sql.col("kind") == DAMAGED) | sql.col("conflict").isNotNull()
     # Most names are held by everybody, which Spark sees by itself: few are left for Python.
     is_on_all = sql.forall("newest_on", lambda offset: offset.eqNullSafe(sql.col("newest")))
     return names.where(is_told | ~is_on_all).where(is_told | _is_unequal(rules))
+
+
+def _is_on(number: int) -> Column:
+    """Whether the replica of that number holds it."""
+    return sql.col("holders").bitwiseAND(1 << number) != 0
 
 
 def _is_unequal(rules: Mapping[int, _Rule]) -> Column:
