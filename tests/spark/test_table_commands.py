@@ -1,21 +1,27 @@
 """`sql`, `topic export` and `log diff` as people run them, on one node and on its stores' files."""
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from holdfast.cli import spark_work
+from holdfast.errors import QueryFailed
+from holdfast.spark.export import export
 from tests.cli.commands import Answer, run_here
 from tests.process import HoldfastProcess
 
 ROWS = 1000
+LARGE_BYTES = 4_000_000
 FIRST_MS = 1_700_000_000_000
 PROCESS_SECONDS_MAX = 110.0
 
@@ -31,7 +37,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
     """Two nodes, with a topic of two partitions and one whose name is no plain word."""
     with HoldfastProcess(tmp_path_factory.mktemp("commands") / "data", "--nodes", "2") as process:
         client = AdminClient({"bootstrap.servers": process.bootstrap, "log_level": 0})
-        for name, partitions in (("orders", 2), ("web.clicks-1", 1)):
+        for name, partitions in (("orders", 2), ("web.clicks-1", 1), ("empty", 1)):
             client.create_topics([NewTopic(name, partitions, 2)])[name].result()
         producer = Producer({"bootstrap.servers": process.bootstrap, "log_level": 0, "linger.ms": 50})
         for number in range(ROWS):
@@ -113,10 +119,71 @@ def test_what_is_wrong_is_said_in_one_line(spark: SparkSession, log: HoldfastPro
     assert "127.0.0.1:1" in refused("sql", "SELECT * FROM orders", "-b", "127.0.0.1:1", code=1)
     assert str(tmp_path) in refused("log", "diff", "orders", "--data", str(tmp_path), code=3)
     assert "'absent'" in refused("log", "diff", "absent", "--data", str(log.data), code=3)
-    assert "'absent'" in refused("topic", "export", "absent", str(tmp_path / "new"), *where, code=1)
+
+
+def test_an_export_that_fails_leaves_nothing(
+    spark: SparkSession, log: HoldfastProcess, tmp_path: Path
+) -> None:
+    """Before Spark starts where that can be known; what was there before stays, what was made for it goes."""
+    where = ("-b", log.bootstrap)
+    assert "'absent'" in refused("topic", "export", "absent", str(tmp_path / "new" / "er"), *where, code=1)
     assert not (tmp_path / "new").exists()
-    (tmp_path / "there").touch()
-    assert "not an empty" in refused("topic", "export", "orders", str(tmp_path), *where, code=2)
+    (tmp_path / "empty").mkdir()
+    assert "'absent'" in refused("topic", "export", "absent", str(tmp_path / "empty"), *where, code=1)
+    assert list(tmp_path.iterdir()) == [tmp_path / "empty"]
+    nowhere = ("--master", "no master is asked", *where)
+    assert "not an empty" in refused("topic", "export", "orders", str(tmp_path), *nowhere, code=2)
+    (tmp_path / "file").touch()
+    for directory, why in (
+        ("/proc/x", "cannot write to /proc/x: No such file or directory"),
+        (f"{tmp_path}/file/x", f"cannot write to {tmp_path}/file/x: Not a directory"),
+        (f"{tmp_path}/\udcff", "a byte of it is not UTF-8"),
+    ):
+        assert why in refused("topic", "export", "orders", directory, *nowhere, code=2)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["exp sp", "50%20 #1?é", "a*[b]{c,d}:\\e'\"~"])
+def test_an_export_is_where_it_was_asked_for(
+    spark: SparkSession, log: HoldfastProcess, tmp_path: Path, name: str
+) -> None:
+    """Whatever characters its directory has; a topic without records is a file without rows."""
+    for topic, rows in (("web.clicks-1", 1), ("empty", 0)):
+        directory = tmp_path / name / topic
+        done = run("topic", "export", topic, str(directory), "-b", log.bootstrap, "--json")
+        assert done.code == 0, done.err
+        files = list(directory.glob("*.parquet"))
+        assert (done.json["files"], sum(parquet.read_table(file).num_rows for file in files)) == (1, rows)
+        assert done.json["bytes"] == sum(file.stat().st_size for file in files)
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+def test_an_export_that_nobody_sees_has_failed(tmp_path: Path) -> None:
+    """Such as one of tasks whose machines do not share the directory."""
+    with pytest.raises(QueryFailed, match="no Parquet file"):
+        export(Mock(), Mock(), "orders", tmp_path)
+
+
+def test_an_export_that_fails_in_the_middle(log: HoldfastProcess, tmp_path: Path) -> None:
+    """A process that may not write large files: one line says it, and no word of Java's."""
+    producer = Producer({"bootstrap.servers": log.bootstrap, "log_level": 0, "linger.ms": 50})
+    chance = random.Random(5)
+    for _ in range(LARGE_BYTES // 10_000):
+        producer.produce("large", value=chance.randbytes(10_000))
+    assert producer.flush(30) == 0
+    words = ["topic", "export", "large", str(tmp_path / "out"), "-b", log.bootstrap, "--master", "local[1]"]
+    limited = ["sh", "-c", f'ulimit -f {LARGE_BYTES // 2 // 512}; exec "$@"', "sh"]
+    found = subprocess.run(
+        [*limited, sys.executable, "-m", "holdfast", *words],
+        capture_output=True,
+        timeout=PROCESS_SECONDS_MAX,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (1, b"")
+    # A busy machine lets it last long enough for a line on how far it is.
+    said = [line for line in found.stderr.decode().splitlines() if not line.startswith("exporting large")]
+    assert said == ["holdfast: IOException: File too large"]
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_export_read_by_duckdb(spark: SparkSession, log: HoldfastProcess, tmp_path: Path) -> None:

@@ -23,17 +23,17 @@ def export(name: str, directory: Path, as_json: bool, master: str, **where: Any)
     machines share.
     """
     from holdfast.cli.spark_work import spark_work
-    from holdfast.spark.export import check_directory
     from holdfast.spark.export import export as write
+    from holdfast.spark.export import new_directory
     from holdfast.spark.table import take_snapshot
 
-    check_directory(directory)
     with (
+        new_directory(directory) as made,
         spark_work("holdfast topic export", master) as work,
         work.doing(f"exporting {name}"),
         take_snapshot(work.session, [name], to_options(**where)) as snapshot,
     ):
-        done = write(work.session, snapshot, name, directory)
+        done = write(work.session, snapshot, name, made)
         ends = {str(partition): end for (_, partition), end in snapshot.ends.items()}
     if as_json:
         present.print_json(

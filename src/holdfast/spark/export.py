@@ -1,12 +1,15 @@
 """A topic as Parquet files, written by the tasks that read it."""
 
 import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from holdfast.errors import UsageError
+from holdfast.errors import QueryFailed, UsageError
 from holdfast.spark.table import Snapshot
 
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
@@ -20,28 +23,62 @@ class Exported:
     size_bytes: int
 
 
-def check_directory(directory: Path) -> None:
-    """UsageError unless the directory is new or empty: nothing is mixed, and nothing is overwritten."""
+@contextmanager
+def new_directory(directory: Path) -> Iterator[Path]:
+    """The directory, absolute and empty; what a failure in the block leaves behind is taken away.
+
+    UsageError unless it is new or empty, and can be written to: nothing is mixed, and nothing is overwritten.
+    """
     try:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        whole = directory.resolve()
+        str(whole).encode()
+        if whole.exists() and (not whole.is_dir() or any(whole.iterdir())):
             raise UsageError(f"{directory} is there already, and not an empty directory: name another")
+        absent = [path for path in (whole, *whole.parents) if not path.exists()]
+    except UnicodeEncodeError as failure:
+        raise UsageError(f"{str(directory)!r} is no text: a byte of it is not UTF-8") from failure
     except OSError as failure:
-        raise UsageError(f"cannot write to {directory}: {failure.strerror}") from failure
+        raise _refusal(directory, failure) from failure
+    try:
+        _make(whole)
+        yield whole
+    except BaseException:
+        _remove(absent[-1:] or whole.iterdir())
+        raise
 
 
 def export(session: SparkSession, snapshot: Snapshot, topic: str, directory: Path) -> Exported:
-    """Write all of the topic; what a failure leaves behind is taken away."""
-    check_directory(directory)
-    was_there = directory.exists()
+    """Write all of the topic to a directory that `new_directory` gave."""
     # Moments that every reader of Parquet understands; Spark's own default is a type that Parquet gave up.
     session.conf.set(TIMESTAMPS, "TIMESTAMP_MICROS")
-    try:
-        writer = snapshot.frame(topic).write.mode("append").option("compression", "zstd")
-        writer.parquet(directory.resolve().as_uri())
-    except BaseException:
-        for path in directory.iterdir() if was_there else [directory]:
-            shutil.rmtree(path, ignore_errors=True)
-            path.unlink(missing_ok=True)
-        raise
+    writer = snapshot.frame(topic).write.mode("append").option("compression", "zstd")
+    # Hadoop takes what follows the scheme as it stands: what as_uri() escapes would stay escaped.
+    writer.parquet(f"file://{directory}")
     files = [path.stat().st_size for path in directory.glob("*.parquet")]
+    if not files:
+        # Of a topic without records there is a file, too.
+        raise QueryFailed(
+            f"Spark has written no Parquet file that is seen in {directory}: "
+            "its machines have to share the directory, and their Java has to know the characters of its name"
+        )
     return Exported(files=len(files), size_bytes=sum(files))
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass  # that it can be made is all that is asked
+    except OSError as failure:
+        raise _refusal(directory, failure) from failure
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # the block's failure is the one to tell
+            path.unlink()
+
+
+def _refusal(directory: Path, failure: OSError) -> UsageError:
+    return UsageError(f"cannot write to {directory}: {failure.strerror}")

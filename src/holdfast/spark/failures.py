@@ -10,6 +10,7 @@ from pyspark.logger import PySparkLogger
 
 from holdfast import errors
 from holdfast.errors import HoldfastError, QueryFailed, UsageError
+from holdfast.spark.driving import cause_line
 
 _CONTEXT_LOGGER = "SQLQueryContextLogger"
 _OURS = re.compile(r"^(?:.*\s)?holdfast\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -32,11 +33,13 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def explain(failure: PySparkException | Py4JJavaError) -> HoldfastError:
-    """Our own error if a task or a plan raised one; else the first sentence of what Spark says."""
+    """Our own error if a task or a plan raised one; else what Spark says first, or Java's innermost cause."""
     text = str(failure)
     ours = find_own(text)
     if ours is not None:
         return ours
+    if isinstance(failure, Py4JJavaError):
+        return QueryFailed(cause_line(text))
     line = shorten(text)
     if isinstance(failure, ParseException | AnalysisException):
         return UsageError(line)

@@ -40,11 +40,20 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} spark %p %c{1}: %m%n%ex
 # Spark takes PySpark for a shell, and in a shell sets the root level to that of this logger.
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
-# These two repeat, for every attempt, what the failed query's exception says once.
+# These repeat, for every attempt, what the failed query's exception says once.
 logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+logger.files.name = org.apache.spark.sql.execution.datasources.FileFormatWriter
+logger.files.level = off
+# So does this one, which has other things to say besides.
+logger.any.name = org.apache.spark.util.Utils
+logger.any.level = error
+logger.any.filter.task.type = RegexFilter
+logger.any.filter.task.regex = Aborting task.*
+logger.any.filter.task.onMatch = DENY
+logger.any.filter.task.onMismatch = NEUTRAL
 """
 
 
