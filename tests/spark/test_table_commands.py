@@ -186,6 +186,24 @@ def test_an_export_that_fails_in_the_middle(log: HoldfastProcess, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_store_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    """A replica that is asked for is not asked of its agent, which has no more of it: one line says what to do."""
+    (tmp_path / "patient.toml").write_text("return_seconds = 3600\n")
+    patient = ("--config", str(tmp_path / "patient.toml"))
+    with HoldfastProcess(tmp_path / "data", "--nodes", "2", *patient) as process:
+        client = AdminClient({"bootstrap.servers": process.bootstrap, "log_level": 0})
+        client.create_topics([NewTopic("orders", 1, 2)])["orders"].result()
+        store = process.data / "stores" / "2"
+        store.rename(tmp_path / "away")
+        try:
+            for where in (("-b", process.bootstrap), ("--data", str(process.data))):
+                line = refused("sql", "SELECT * FROM orders", "--replica", "2", *where, code=1)
+                assert line.startswith(f"replica 2 cannot be read here: {store}/store.json is missing")
+                assert "read another one with the option replica" in line
+        finally:
+            (tmp_path / "away").rename(store)
+
+
 def test_an_export_read_by_duckdb(spark: SparkSession, log: HoldfastProcess, tmp_path: Path) -> None:
     """Every column of every record, nulls included, as another engine reads it."""
     (tmp_path / "empty").mkdir()

@@ -110,8 +110,10 @@ def find_reading(options: ReadOptions) -> HeldReading | None:
                 seconds=stores.held_seconds,
             ),
         )
-    except (ConnectionFailed, StoreFailed):
-        if stores.through == "stores" or stores.is_enough:
+    except (ConnectionFailed, StoreFailed) as failure:
+        # The agent of a replica that is asked for has the same store before it, and takes long to find out.
+        is_its_store = isinstance(failure, StoreFailed) and stores.replica is not None
+        if is_its_store or stores.through == "stores" or stores.is_enough:
             raise
         return None
 
@@ -142,6 +144,14 @@ def hold_reading(address: str, wanted: ReadingWanted) -> HeldReading:
             replica.directory: replica for each in reading.partitions for replica in each.replicas
         }.items():
             check_directory(Path(directory), reading.cluster_id, store)
+    except StoreFailed as failure:
+        held.release()
+        if wanted.store is None:
+            raise
+        raise StoreFailed(
+            f"replica {wanted.store} cannot be read here: {failure}; read another one with the option replica,"
+            " or through an agent with the option through"
+        ) from failure
     except BaseException:
         held.release()
         raise
