@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -37,7 +38,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
     """Two nodes, with a topic of two partitions and one whose name is no plain word."""
     with HoldfastProcess(tmp_path_factory.mktemp("commands") / "data", "--nodes", "2") as process:
         client = AdminClient({"bootstrap.servers": process.bootstrap, "log_level": 0})
-        for name, partitions in (("orders", 2), ("web.clicks-1", 1), ("empty", 1)):
+        for name, partitions in (("orders", 2), ("Orders", 1), ("web.clicks-1", 1), ("empty", 1)):
             client.create_topics([NewTopic(name, partitions, 2)])[name].result()
         producer = Producer({"bootstrap.servers": process.bootstrap, "log_level": 0, "linger.ms": 50})
         for number in range(ROWS):
@@ -48,6 +49,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastProcess]:
                 timestamp=FIRST_MS + number,
                 headers=[("n", b"%d" % number)] if number % 3 == 0 else None,
             )
+        producer.produce("Orders", key=b"k", value=b"another topic", timestamp=FIRST_MS)
         producer.produce("web.clicks-1", key=b"\xff\x00", value="grün".encode(), timestamp=FIRST_MS)
         assert producer.flush(30) == 0
         yield process
@@ -88,6 +90,69 @@ def test_a_query_and_how_it_is_shown(spark: SparkSession, log: HoldfastProcess) 
     assert run("sql", "SELECT 1 + 1 AS two", "--json", *where).lines == [{"two": 2}]
 
 
+def test_topics_whose_names_differ_in_case(spark: SparkSession, log: HoldfastProcess) -> None:
+    """Each is itself, together or alone; columns are found in any case as long as no topic is mistaken for another."""
+    where = ("-b", log.bootstrap, "--json")
+    both = "SELECT (SELECT count(*) FROM orders) AS lower, (SELECT count(*) FROM Orders) AS upper"
+    assert run("sql", both, *where).lines == [{"lower": ROWS, "upper": 1}]
+    joined = "SELECT o.value FROM orders l RIGHT JOIN Orders o ON l.key = o.key"
+    assert run("sql", joined, *where).lines == [{"value": "another topic"}]
+    alone = "SELECT COUNT(KEY) AS Found FROM Orders WHERE VALUE != 'orders' HAVING found > 0"
+    assert run("sql", alone, *where).lines == [{"Found": 1}]
+    mixed = "SELECT a.key FROM (SELECT KEY FROM orders) a JOIN Orders b"
+    line = refused("sql", mixed, "-b", log.bootstrap, code=2)
+    assert line.startswith(
+        "orders and Orders may be two topics: write the name everywhere as the topic has it"
+    )
+    assert spark.conf.get("spark.sql.caseSensitive") == "false"
+
+
+def test_json_loses_nothing(spark: SparkSession, log: HoldfastProcess) -> None:
+    """Columns of the same name are numbered, also within rows, and numbers that JSON has no word for are strings."""
+    query = (
+        "SELECT a.offset, b.offset, b.offset + 5 AS offset_2, double('NaN') AS n, array(double('-inf'), 1.5D) AS i,"
+        " struct(a.offset, b.offset) AS s FROM orders a JOIN orders b ON b.offset = a.offset + 1"
+        " AND a.partition = b.partition WHERE a.offset = 3 LIMIT 1"
+    )
+    found = run("sql", query, "--json", "-b", log.bootstrap)
+    assert found.lines == [
+        {
+            "offset": 3,
+            "offset_3": 4,
+            "offset_2": 9,
+            "n": "NaN",
+            "i": ["-Infinity", 1.5],
+            "s": {"offset": 3, "offset_2": 4},
+        }
+    ]
+    assert found.err == "columns of the same name are numbered: offset, offset_3, offset_2, n, i, s\n"
+
+
+def test_moments_are_in_utc(
+    spark: SparkSession, log: HoldfastProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever one is, and said so; what has no time zone is given none. The session's own is left as it was."""
+    query = (
+        "SELECT timestamp, hour(timestamp) AS h, array(timestamp) AS a, timestamp_ntz'2026-01-31 01:02:03' AS n"
+        " FROM `web.clicks-1`"
+    )
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        (row,) = run("sql", query, "--json", "-b", log.bootstrap).lines
+        shown = run("sql", query, "-b", log.bootstrap).text
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+        monkeypatch.undo()
+        time.tzset()
+    first = "2023-11-14T22:13:20Z"
+    assert row == {"timestamp": first, "h": 22, "a": [first], "n": "2026-01-31T01:02:03"}
+    assert shown.splitlines()[1].split() == [first, "22", f'["{first}"]', "2026-01-31T01:02:03"]
+
+
 @pytest.mark.parametrize("way", [["--replica", "2"], ["--through", "agent"]])
 def test_the_same_by_every_way(spark: SparkSession, log: HoldfastProcess, way: list[str]) -> None:
     """A replica's files, and through an agent."""
@@ -112,6 +177,17 @@ def test_what_is_wrong_is_said_in_one_line(spark: SparkSession, log: HoldfastPro
     assert "not a query" in refused("sql", "CREATE TABLE x AS SELECT 1 AS a", *where, code=2)
     assert "`nothing` cannot be resolved" in refused("sql", "SELECT nothing FROM orders", *where, code=2)
     assert "`web.clicks-1`" in refused("sql", "SELECT * FROM web.`clicks-1`", *where, code=2)
+    for name in ("web.clicks-1", "web-clicks", "a.b.c-d"):
+        query = f"SELECT * FROM {name} WHERE key = 'from a-b'"
+        assert f"write the topic in backticks: `{name}`" in refused("sql", query, *where, code=2)
+    assert "backticks" not in refused("sql", "SELEC 'x' FROM orders -- from 'a-b'", *where, code=2)
+    assert "there is no query" in refused("sql", " ;", *where, code=2)
+    no_name = "cannot be the name of a topic"
+    assert no_name in refused("sql", "SELECT * FROM `orders,Orders`", *where, code=2)
+    assert no_name in refused("topic", "export", "orders,Orders", str(tmp_path / "new"), *where, code=2)
+    assert no_name in refused("topic", "export", "", str(tmp_path / "new"), "--data", str(log.data), code=2)
+    agent = ("--through", "agent", "--data", str(log.data))
+    assert "name an agent, with --bootstrap" in refused("sql", "SELECT * FROM orders", *agent, code=2)
     assert "'absent'" in refused("sql", "SELECT * FROM absent", *where, code=1)
     assert "'absent'" in refused("sql", "SELECT * FROM absent", "--through", "agent", *where, code=1)
     assert "store 9" in refused("sql", "SELECT * FROM orders", "--replica", "9", *where, code=1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from holdfast.cli.endpoint import endpoint_options
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.client.endpoint import Endpoint
@@ -64,6 +65,11 @@ def to_options(
 ) -> dict[str, str]:
     """As `format("holdfast")` takes them. Whoever names a Holdfast has no use for the default address."""
     from holdfast.spark.endpoint_options import tell_endpoint
+
+    if through == "agent" and (data or admin):
+        raise UsageError(
+            "--data and --admin say where stores are: for --through agent name an agent, with --bootstrap"
+        )
 
     given = {
         **({} if data or admin else tell_endpoint(endpoint)),

@@ -1,7 +1,9 @@
 """Topics as tables at one moment: every DataFrame of a snapshot shows the log as it was when that was taken.
 
 `spark.read.format("holdfast")` plans anew for every scan, so a query that names a topic twice, or two topics, may see
-two moments. A snapshot is one: transactions that span topics are there in all of them, or in none.
+two moments. A snapshot of the stores is one: transactions that span topics are there in all of them, or in none.
+Through an agent, or on Apache Kafka, it is one moment for each topic: their ends are asked for one after the other, so
+that such a transaction may be there in some of them only.
 """
 
 import json
@@ -17,6 +19,7 @@ from pyspark.sql import functions as sql
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.readings import save_reading
+from holdfast.errors import UsageError
 from holdfast.spark.held import RENEW_PARTS, HeldReading, Holding, find_reading
 from holdfast.spark.options import ReadOptions, parse_options
 from holdfast.spark.plan import find_ranges
@@ -47,6 +50,10 @@ def take_snapshot(
     session: SparkSession, topics: Sequence[str], options: Mapping[str, str]
 ) -> Iterator[Snapshot]:
     """The topics as they are now, until the end of the block; `options` are those of `format("holdfast")`."""
+    for topic in topics:
+        # Of several in one, with a comma, the option would make as many.
+        if not topic or topic != topic.strip() or "," in topic:
+            raise UsageError(f"{topic!r} cannot be the name of a topic")
     if not topics:
         yield Snapshot(session=session, starts={}, ends={}, is_stored=False, options=options)
         return
