@@ -23,6 +23,7 @@ SEED = 8
 STORES = (1, 2, 3)
 TOPIC = "accounts"
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "200"}
+COMPARISONS = 3
 WAIT_SECONDS_MAX = 60.0
 BUSY = """\
 expire_seconds = 86400
@@ -89,9 +90,15 @@ def test_tables_at_their_moments_through_each_replica(
         ]
         rows = reduce(DataFrame.unionAll, frames).collect()
     # Replicas are compared while all goes on: none of them is like the other, and nothing is wrong.
-    everything = hold_reading(find_address(log.data), ReadingWanted(topics=[TOPIC], all_replicas=True))
-    with held_until(everything):
-        assert list(compare(spark, everything)) == []
+    for _ in range(COMPARISONS):
+        everything = hold_reading(find_address(log.data), ReadingWanted(topics=[TOPIC], all_replicas=True))
+        with held_until(everything):
+            assert everything.reading.not_examined == []
+            assert len(everything.reading.partitions) == 2
+            for each in everything.reading.partitions:
+                assert each.end > 0
+                assert tuple(sorted(replica.store for replica in each.replicas)) == STORES
+            assert list(compare(spark, everything)) == []
     writers.stop()
     assert writers.faults == []
     assert len(writers.written) > 300
@@ -103,4 +110,5 @@ def test_tables_at_their_moments_through_each_replica(
                 if (row.store, row.partition) == (store, partition)
             }
             end = snapshot.ends[TOPIC, partition]
+            assert end > 0
             assert found == writers.table(partition, end), f"partition {partition} through store {store}"
