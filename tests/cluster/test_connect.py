@@ -1,5 +1,6 @@
 """Spark Connect: a client without a JVM, whose jobs run on the cluster with the Holdfast that it was sent."""
 
+import json
 import os
 import subprocess
 import sys
@@ -54,3 +55,27 @@ def test_a_round_and_a_read(server: str, tmp_path: Path) -> None:
         )
         # Five keys, once each, and what came later.
         assert done.stdout.split() == ["105", "5"], done.stderr
+
+
+def test_sql(server: str, tmp_path: Path) -> None:
+    """Its answer, and what is wrong with a query, as on any master: nothing is asked of a session that has ended."""
+    options = configured(tmp_path / "never.toml", round_seconds=86400.0)
+    with HoldfastProcess(tmp_path / "data", "--nodes", "2", *options) as log:
+        create(log.bootstrap)
+        write(log.bootstrap, 100, "v")
+
+        def ask(query: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "holdfast", "sql", query, "--json", "--master", server]
+            command += ["-b", log.bootstrap, "--through", "stores"]
+            return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+
+        done = ask(
+            "SELECT KEY, count(*) AS n, min(timestamp) IS NULL AS x FROM t GROUP BY 1 ORDER BY 1 LIMIT 1"
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert json.loads(done.stdout) == {"KEY": "k0", "n": 20, "x": False}
+        refused = ask("SELECT * FROM absent")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "Traceback" not in refused.stderr
+        assert "holdfast: option topic: there is no topic 'absent'" in refused.stderr.splitlines()[-1]
