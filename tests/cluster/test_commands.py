@@ -1,10 +1,11 @@
-"""Commands on a cluster: the keeper that `holdfast up` runs, one by hand, the doctor, and the demo."""
+"""Commands on a cluster: the keeper that `holdfast up` runs, one by hand, the doctor, tables, and the demo."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from tests.cluster.standalone import SESSION, SparkCluster, wait_for
 from tests.keeper.test_process import configured, create, run_keeper, settled_to, write
@@ -77,6 +78,30 @@ def test_the_doctor(cluster: SparkCluster, tmp_path: Path) -> None:
         "1 partition compared, 0 differences: all replicas show the same\n",
     ), done.stderr
     assert "Registered app holdfast doctor" in cluster.log("master")
+
+
+def test_tables(cluster: SparkCluster, tmp_path: Path) -> None:
+    """`sql`, `topic export` and `log diff`, whose tasks read the stores' files: nobody falls back to an agent."""
+    options = configured(tmp_path / "never.toml", round_seconds=86400.0)
+    with HoldfastProcess(tmp_path / "data", "--nodes", "2", *options) as log:
+        create(log.bootstrap)
+        write(log.bootstrap, 500, "v")
+
+        def run(*words: str) -> str:
+            command = [sys.executable, "-m", "holdfast", *words, "--master", cluster.url]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        stores = ("--bootstrap", log.bootstrap, "--through", "stores")
+        assert run("sql", "SELECT count(*) AS n FROM t", "--json", *stores) == '{"n": 500}\n'
+        run("topic", "export", "t", str(tmp_path / "out"), *stores)
+        tables = [parquet.read_table(file) for file in (tmp_path / "out").glob("*.parquet")]
+        assert sorted(offset.as_py() for table in tables for offset in table["offset"]) == list(range(500))
+        found = run("log", "diff", "t", "--data", str(log.data))
+        assert found == "t, 1 partition on stores 1, 2: equal up to the last stable offsets 0:500\n"
+    for name in ("sql", "topic export", "log diff"):
+        assert f"Registered app holdfast {name}" in cluster.log("master")
 
 
 def test_the_demo(cluster: SparkCluster) -> None:
