@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 
 from holdfast.errors import HoldfastError
-from holdfast.spark.failures import find_own
+from holdfast.spark.traces import find_own
 
 OUTAGE_S_MAX: Final = 600.0
 """So long is a query started again that comes to nothing."""

@@ -13,8 +13,8 @@ from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.frames import REASON_HEADER, UNKNOWN_STATE, Transform, end, with_identity
 from holdfast.pipelines.streams import columns_of
 from holdfast.records.record import Record
-from holdfast.spark.driving import cause_line
 from holdfast.spark.schema import COLUMNS, KEY_HASH, select
+from holdfast.spark.traces import cause_line
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

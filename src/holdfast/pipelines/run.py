@@ -23,8 +23,8 @@ from holdfast.pipelines.queries import RunningQuery, adapter_query, fingerprint_
 from holdfast.pipelines.state import PartFiles, PartState
 from holdfast.pipelines.status import SERVICE
 from holdfast.pipelines.transform import find_transform
-from holdfast.spark.driving import cause_line
 from holdfast.spark.session import spark_session
+from holdfast.spark.traces import cause_line
 
 SPARK: Final = {"spark.sql.adaptive.enabled": "false"}
 """For micro-batches: to plan anew between two stages takes longer than what it saves, and makes two jobs of one."""

@@ -15,8 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from holdfast.errors import QueryFailed
-from holdfast.spark.driving import cause_line
-from holdfast.spark.failures import find_own
+from holdfast.spark.traces import cause_line, find_own
 
 STOPS: Final = re.compile(
     r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException|java\.nio\.channels\.ClosedByInterruptException"

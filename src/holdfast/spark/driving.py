@@ -1,11 +1,9 @@
 """How a keeper drives a session: so that signals end it in good order, and what fails is told in one line."""
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final, TypeVar
 
 from py4j.protocol import Py4JError
@@ -13,26 +11,12 @@ from pyspark.errors import PySparkAttributeError, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
-import holdfast
 from holdfast.errors import KeeperFailed, SparkLost
-from holdfast.spark.failures import find_own
 from holdfast.spark.master import is_local
+from holdfast.spark.traces import cause_line
 
 FAILURES: Final = (PySparkException, Py4JError, OSError, EOFError)
 """What PySpark raises: it has errors of its own, those of its way to the JVM, and those of sockets."""
-LINE_MAX: Final = 300
-
-_CAUSE = re.compile(r"^.*\b(\w+(?:Error|Exception)): (\S.*)$", re.MULTILINE)
-"""A line of a stack trace that says why, be it Python's or Java's; of causes that stand in one line, the last."""
-_FRAME: Final = re.compile(r'^ *File "(.+)", line ([0-9]+), in (.+)$')
-_CALLED: Final = re.compile(r"was called from\n(.+):([0-9]+)$", re.MULTILINE)
-"""Of an expression of Java's that has failed: where Python has made it."""
-_LIBRARIES: Final = re.compile(
-    r"/(?:site|dist)-packages/|/lib/python3[^/]*/|/(?:pyspark|holdfast-package)\.zip/"
-)
-_OWN: Final = str(Path(holdfast.__path__[0]))
-_CLASS: Final = re.compile(r"^(?:[a-zA-Z_]\w*\.)*([A-Za-z_]\w*)(:|$)")
-_STATE: Final = re.compile(r" SQLSTATE: \w{5};?$")
 
 Done = TypeVar("Done")
 
@@ -109,37 +93,3 @@ def stop_quietly(session: SparkSession) -> None:
     """End the session; one whose JVM is gone has ended."""
     with suppress(*FAILURES, AttributeError):
         session.stop()
-
-
-def cause_line(message: str) -> str:
-    """In one line, what the text of an exception ends with: our own error, Python's with its place, or Java's cause."""
-    text = message.strip()
-    own = find_own(text)
-    found = str(own) if own is not None else _python_line(text.split("\n")) or _java_line(text)
-    return found[:LINE_MAX]
-
-
-def _python_line(lines: list[str]) -> str | None:
-    """The error that the last traceback ends with, unless Java tells of a cause behind it."""
-    frames = [(number, found) for number, line in enumerate(lines) if (found := _FRAME.match(line))]
-    if not frames:
-        return None
-    behind = lines[frames[-1][0] + 1 :]
-    while behind and (not behind[0] or behind[0][0].isspace()):
-        del behind[0]
-    if not behind or any(line.startswith("Caused by: ") for line in behind) or "Py4JJavaError" in behind[0]:
-        return None
-    error = _STATE.sub("", _CLASS.sub(r"\1\2", behind[0].strip()))
-    called = _CALLED.search("\n".join(behind))
-    if called is not None:
-        return f"{error} ({Path(called[1]).name}:{called[2]})"
-    users = [found for _, found in frames if not (_LIBRARIES.search(found[1]) or found[1].startswith(_OWN))]
-    if not users:
-        return error
-    return f"{error} ({Path(users[-1][1]).name}:{users[-1][2]}, in {users[-1][3]})"
-
-
-def _java_line(text: str) -> str:
-    """The innermost cause that is named, or else the first line."""
-    causes = _CAUSE.findall(text)
-    return f"{causes[-1][0]}: {causes[-1][1]}" if causes else text.partition("\n")[0]

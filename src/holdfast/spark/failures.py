@@ -1,6 +1,5 @@
 """What Spark throws, in one line: whoever types a query wants to know what is wrong with it, not where in the JVM."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,14 +7,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 
-from holdfast import errors
 from holdfast.errors import HoldfastError, QueryFailed, UsageError
-from holdfast.spark.driving import cause_line
+from holdfast.spark.traces import cause_line, find_own, shorten
 
 _CONTEXT_LOGGER = "SQLQueryContextLogger"
-_OURS = re.compile(r"^(?:.*\s)?holdfast\.errors\.(\w+): (.+)$", re.MULTILINE)
-_CLASS = re.compile(r"^\[[A-Z_0-9.]+\] ")
-_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
 @contextmanager
@@ -44,22 +39,3 @@ def explain(failure: PySparkException | Py4JJavaError) -> HoldfastError:
     if isinstance(failure, ParseException | AnalysisException):
         return UsageError(line)
     return QueryFailed(line)
-
-
-def find_own(text: str) -> HoldfastError | None:
-    """The error of ours that a trace ends with, if there is one."""
-    ours = _OURS.findall(text)
-    if not ours:
-        return None
-    # The last one is the one that was raised; those before it are its causes.
-    name, message = ours[-1]
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind.__init__ is HoldfastError.__init__:
-        return kind(message)
-    return QueryFailed(message)
-
-
-def shorten(text: str) -> str:
-    """The first sentences of Spark's message, without its class, state, plan and stack."""
-    plain = _STATE.sub("", _CLASS.sub("", text.strip()))
-    return " ".join(plain.split("\n\n")[0].split())

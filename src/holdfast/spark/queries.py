@@ -8,9 +8,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.errors import UsageError
-from holdfast.spark.failures import shorten
 from holdfast.spark.schema import SCHEMA
 from holdfast.spark.table import Snapshot
+from holdfast.spark.traces import shorten
 
 TOPICS_MAX = 100
 

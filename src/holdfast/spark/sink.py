@@ -28,7 +28,6 @@ from holdfast.spark.aside import NOTED, Aside, Note, place_added
 from holdfast.spark.brevity import told_to_spark, was_stopped
 from holdfast.spark.claims import Claim
 from holdfast.spark.columns import check_columns
-from holdfast.spark.driving import cause_line
 from holdfast.spark.outputs import find_outputs
 from holdfast.spark.planned import digest_of_running
 from holdfast.spark.schema import KEY_HASH
@@ -44,6 +43,7 @@ from holdfast.spark.ticket import (
     take_ticket,
 )
 from holdfast.spark.tokens import Batch
+from holdfast.spark.traces import cause_line
 from holdfast.spark.write_options import Delivery, WriteOptions, options_from
 
 QUERY_ID: Final = "sql.streaming.queryId"

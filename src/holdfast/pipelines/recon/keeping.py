@@ -45,8 +45,8 @@ from holdfast.pipelines.recon.looking import cut, make_pieces, sum_up
 from holdfast.pipelines.recon.reading import Piece, Scope, topics_of
 from holdfast.records.build import Record
 from holdfast.spark.brevity import was_stopped
-from holdfast.spark.driving import cause_line
 from holdfast.spark.reconcile import Geometry, Group, Scanned, Span, empty_fingerprints
+from holdfast.spark.traces import cause_line
 
 BUCKET_BITS: Final = 4
 """512 bytes for each tenant, stage and window."""
