@@ -47,7 +47,7 @@ def test_offsets_by_partition() -> None:
         ({"topic": ","}, "topic"),
         ({"subscribe": "other"}, "topic is given twice"),
         ({"topics": "x"}, "topics"),
-        ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol"),
+        ({"kafka.max.poll.records": "5"}, "kafka.max.poll.records"),
         ({"startingOffsets": "latest"}, "startingOffsets"),
         ({"endingOffsets": "earliest"}, "endingOffsets"),
         ({"startingOffsets": "yesterday"}, "startingOffsets"),
