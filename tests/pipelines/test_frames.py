@@ -1,11 +1,14 @@
 """Rows of a topic → end states, headers, topics and books, against the plain Python oracle of the example."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -16,11 +19,12 @@ from holdfast.errors import UsageError
 from holdfast.pipelines.books import add_up
 from holdfast.pipelines.counting import count_noted
 from holdfast.pipelines.frames import end, ingested, route, with_identity
-from holdfast.pipelines.identity import Identity, Location, Part, identify
+from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part, identify
 from holdfast.pipelines.tally import Sums
 from holdfast.records.record import Record
 from holdfast.spark.schema import KEY_HASH, SCHEMA
 from tests.pipelines.files import make_pipeline
+from tests.pipelines.values import DOCUMENTS, NO_JSON, NO_TEXT, SOUND
 
 STAMP = datetime(2026, 2, 1, tzinfo=UTC)
 ODD = [
@@ -36,6 +40,19 @@ ODD = [
         key=b"", value=b"not JSON", headers=(("ce_id", b"3"), ("tenant", b""), ("ce_time", b"1769860800000"))
     ),
 ]
+
+BY_ORDER = Identity(
+    id=Location(part=Part.VALUE, json_path="$.order.id"),
+    source=Location(part=Part.VALUE, json_path="$.order.n[0]"),
+    tenant=Location(part=Part.KEY),
+    time=Location(part=Part.TIMESTAMP),
+)
+BY_VALUE = Identity(
+    id=Location(part=Part.VALUE, json_path="$.id"),
+    source=Location(part=Part.VALUE, json_path="$.id[0]"),
+    tenant=Location(part=Part.VALUE, json_path="$.id.id"),
+    time=Location(part=Part.VALUE, json_path="$.id"),
+)
 
 
 def as_frame(spark: SparkSession, made: list[Message]) -> DataFrame:
@@ -53,29 +70,68 @@ def headers_of(row: Any) -> dict[str, str]:
     return {each.key: bytes(each.value).decode("utf-8", "replace") for each in row.headers}
 
 
-@pytest.mark.parametrize(
-    "identity",
-    [
-        Identity(),
-        Identity(
-            id=Location(part=Part.VALUE, json_path="$.order.id"),
-            source=Location(part=Part.VALUE, json_path="$.order.n[0]"),
-            tenant=Location(part=Part.KEY),
-            time=Location(part=Part.TIMESTAMP),
-        ),
-    ],
-)
-def test_identity_is_that_of_plain_python(spark: SparkSession, identity: Identity) -> None:
-    """Spark's expressions and the function that `check` uses come to the same, for odd messages too."""
-    made = [*messages(20), *ODD]
-    rows = with_identity(as_frame(spark, made), identity).orderBy("offset").collect()
+def check_identity(spark: SparkSession, made: list[Message], identity: Identity) -> None:
+    """Spark and plain Python come to the same for each of them."""
+    frame = with_identity(as_frame(spark, made), identity).withColumn("time_ms", sql.unix_millis("time"))
+    rows = frame.drop("time", "timestamp").orderBy("offset").collect()
     for message, row in zip(made, rows, strict=True):
         record = Record(key=message.key, value=message.value, headers=message.headers)
         found = identify(record, identity)
-        assert (row.id, row.source, row.tenant) == (found.id, found.source, found.tenant)
+        assert (row.id, row.source, row.tenant) == (found.id, found.source, found.tenant), message
         known_ms = int(STAMP.timestamp() * 1000) if found.time_ms is None else found.time_ms
-        assert row.time.astimezone(UTC).timestamp() * 1000 // 1 == known_ms
+        assert row.time_ms == known_ms, message
         assert row.origin == f"in/0@{row.offset}"
+
+
+@pytest.mark.parametrize("identity", [Identity(), BY_ORDER, BY_VALUE])
+def test_identity_is_that_of_plain_python(spark: SparkSession, identity: Identity) -> None:
+    """What Spark makes of a message and the function that `check` uses come to the same, for odd messages too."""
+    in_values = [Message(key=b"acme", value=value, headers=()) for value in (*SOUND, *NO_JSON, *NO_TEXT)]
+    check_identity(spark, [*messages(20), *ODD, *in_values], identity)
+
+
+TEXTS = st.one_of(
+    st.binary(max_size=6),
+    st.text(max_size=6).map(str.encode),
+    st.from_regex(INSTANT, fullmatch=True).map(str.encode),
+    st.from_regex(EPOCH_MS, fullmatch=True).map(str.encode),
+    st.text("0123456789-:TZ. +", max_size=24).map(str.encode),
+)
+JSON = st.builds(
+    lambda document, is_ascii: json.dumps({"id": document}, ensure_ascii=is_ascii).encode(),
+    st.one_of(DOCUMENTS, TEXTS.map(lambda text: text.decode(errors="replace"))),
+    st.booleans(),
+)
+BROKEN = st.builds(
+    lambda value, at, put: value[: at % len(value)] + put + value[at % len(value) + 1 :],
+    JSON,
+    st.integers(0, 100),
+    st.one_of(
+        st.sampled_from([b"", b"'", b'"', b",", b"}", b"{", b"e1", b".5", b"\\"]), st.binary(max_size=1)
+    ),
+)
+ANY_MESSAGE = st.builds(
+    Message,
+    key=TEXTS,
+    value=st.one_of(JSON, BROKEN, TEXTS),
+    headers=st.lists(
+        st.tuples(st.sampled_from(["ce_id", "ce_source", "tenant", "ce_time"]), TEXTS), max_size=6
+    ).map(tuple),
+)
+
+
+@pytest.mark.parametrize("identity", [Identity(), BY_VALUE])
+def test_identity_is_that_of_plain_python_whatever_is_sent(spark: SparkSession, identity: Identity) -> None:
+    """Any bytes, any JSON, and JSON with a byte of it changed: all in one frame, for the sake of time."""
+    made: list[Message] = []
+
+    @settings(max_examples=1_500)
+    @given(message=ANY_MESSAGE)
+    def make(message: Message) -> None:
+        made.append(message)
+
+    make()
+    check_identity(spark, made, identity)
 
 
 def test_end_states_and_headers(spark: SparkSession, tmp_path: Path) -> None:

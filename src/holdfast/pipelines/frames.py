@@ -1,18 +1,22 @@
 """From the rows of the ingest topic to rows with an end state, and to their books: DataFrame to DataFrame.
 
-All of it is in native expressions. What the user's transform is given, and has to give back, is `CONTRACT`.
+All of it is in native expressions, but for what stands in JSON: that is read in Python, in whole Arrow batches, as
+Spark's own functions make sense of more than is JSON. What the user's transform is given, and has to give back, is
+`CONTRACT`.
 """
 
 from collections.abc import Callable, Collection
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import EndState, Mode, Pipeline
 from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part
+from holdfast.pipelines.json_paths import find_in_json
 from holdfast.pipelines.tally import INGESTED, UNKNOWN_TENANT
 from holdfast.spark.aside import NOTED
 from holdfast.spark.kept_columns import built_once
@@ -244,16 +248,24 @@ def _optional(names: Collection[str], name: str, kind: str) -> Column:
 
 def _find(location: Location) -> Column:
     """The text there; null for none, for an empty one and for what is not UTF-8."""
-    if location.part is Part.HEADER:
-        raw = sql.try_element_at(sql.filter("headers", _named(location.header)), sql.lit(-1))["value"]
-    elif location.part is Part.KEY:
-        raw = sql.col("key")
-    else:
-        raw = sql.col("value")
-    text = sql.try_validate_utf8(raw.cast("string"))
     if location.part is Part.VALUE:
-        text = sql.get_json_object(text, location.json_path)
+        text = _in_json(location.json_path)
+    else:
+        raw = _last_header(location.header) if location.part is Part.HEADER else sql.col("key")
+        text = sql.try_validate_utf8(raw.cast("string"))
     return sql.nullif(text, sql.lit(""))
+
+
+def _last_header(name: str) -> Column:
+    return sql.try_element_at(sql.filter("headers", _named(name)), sql.lit(-1))["value"]
+
+
+def _in_json(path: str) -> Column:
+    @sql.arrow_udf(StringType())
+    def find(values: pa.Array) -> pa.Array:
+        return pa.array([find_in_json(value, path) for value in values.to_pylist()], pa.string())
+
+    return find(sql.col("value"))
 
 
 def _time(location: Location) -> Column:

@@ -18,12 +18,14 @@ from holdfast.pipelines.recon.columns import (
 from holdfast.records.arrow import decode
 from holdfast.records.build import build_batch
 from holdfast.records.record import Record
+from tests.pipelines.values import NO_JSON, NO_TEXT, SOUND
 
 TEXTS = st.one_of(st.sampled_from([b"", b"a", b"acme", b"\xff", b"\xc3\xa9", b"12", b"x" * 40]), st.none())
 TIMES = st.sampled_from(
     [
         b"0", b"-5", b"1769860800123", b"1" * 16, b"noon", b"2026-02-01T00:00:00Z", b"2026-02-01 00:00:00.5+01:00",
         b"2026-02-30T00:00:00Z", b"1969-12-31T23:59:59.9999Z", b"2026-02-01T00:00:00.123456789Z", b"2026-02-01",
+        b"0000-01-01T00:00:00Z", b"2026-02-01T00:00:00+18:00", b"2026-02-01T00:00:00-18:01", "\u0661\u0662".encode(),
     ]
 )  # fmt: skip
 HEADERS = st.lists(
@@ -33,7 +35,7 @@ HEADERS = st.lists(
     ),
     max_size=6,
 )
-VALUES = st.sampled_from([None, b"", b"{}", b'{"id": "x1"}', b'{"id": 7}', b'{"id": true}', b"not JSON"])
+VALUES = st.sampled_from([None, *SOUND, *NO_JSON, *NO_TEXT])
 RECORDS = st.lists(
     st.builds(Record, key=TEXTS, value=VALUES, headers=HEADERS, timestamp_ms=st.integers(0, 10**12)),
     min_size=1,

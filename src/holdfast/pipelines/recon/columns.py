@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.pipelines.config import EndState
-from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part, identify, parse_time_ms
-from holdfast.records.record import Record
+from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part, parse_time_ms
+from holdfast.pipelines.json_paths import find_in_json
 
 CANARY_HEADER: Final = "holdfast_canary"
 """A record that bears it was sent to see whether it arrives: it is nobody's message."""
@@ -32,9 +32,8 @@ def needed_columns(identity: Identity) -> list[str]:
 def find_text(batch: pa.RecordBatch, location: Location) -> pa.Array:
     """The text there; null for none, for an empty one and for what is not UTF-8."""
     if location.part is Part.VALUE:
-        single = Identity(id=location)
-        values = batch["value"].to_pylist()
-        return pa.array([identify(Record(value=value), single).id for value in values], pa.string())
+        found = [find_in_json(value, location.json_path) or None for value in batch["value"].to_pylist()]
+        return pa.array(found, pa.string())
     raw = batch["key"] if location.part is Part.KEY else find_header(batch["headers"], location.header)
     texts = _as_text(raw)
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)

@@ -12,6 +12,8 @@ BAD_TIME: Final = -(1 << 63)
 DIGITS_MAX: Final = 15
 INSTANT_BYTES_MIN: Final = 20
 """2026-11-18T01:02:03Z"""
+ZONE_MINUTES_MAX: Final = 18 * 60
+"""Java knows no zones that are farther away."""
 
 _U = np.uint64
 _UPPER_BITS: Final = _U(0x8080808080808080)
@@ -127,7 +129,8 @@ def _read_instant(data: Octets, start: int, length: int) -> int:
     zone_ms = np.int64(0)
     if end - at == 6 and (data[at] == ord("+") or data[at] == ord("-")):
         hours, minutes = _number(data, at + 1, 2), _number(data, at + 4, 2)
-        shaped = shaped and data[at + 3] == ord(":") and 0 <= hours <= 23 and 0 <= minutes <= 59
+        shaped = shaped and data[at + 3] == ord(":") and hours >= 0 and 0 <= minutes <= 59
+        shaped = shaped and hours * 60 + minutes <= ZONE_MINUTES_MAX
         zone_ms = (hours * 60 + minutes) * 60_000 * (1 if data[at] == ord("+") else -1)
     elif not (end - at == 1 and data[at] == ord("Z")):
         shaped = False
