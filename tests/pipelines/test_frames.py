@@ -92,6 +92,7 @@ def test_identity_is_that_of_plain_python(spark: SparkSession, identity: Identit
 
 TEXTS = st.one_of(
     st.binary(max_size=6),
+    st.text("ab\x1f", max_size=4).map(str.encode),
     st.text(max_size=6).map(str.encode),
     st.from_regex(INSTANT, fullmatch=True).map(str.encode),
     st.from_regex(EPOCH_MS, fullmatch=True).map(str.encode),

@@ -40,6 +40,25 @@ def test_missing(headers: list[tuple[str, bytes | None]]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("single", "source", "found"),
+    [
+        (b"c", b"", ("c", None)),
+        (b"c", None, ("c", None)),
+        (b"b\x1fc", b"s", (None, "s")),
+        (b"c", b"s\x1fb", (None, None)),
+        (b"c", b"\xff", (None, None)),
+        (b"a\x1e\tb", b"s", ("a\x1e\tb", "s")),
+    ],
+)
+def test_a_source_that_cannot_be_read_leaves_no_id(
+    single: bytes, source: bytes | None, found: tuple[str | None, str | None]
+) -> None:
+    """With the separator in either, two messages could be taken for one; with no source there is none to mistake."""
+    said = identify(Record(headers=[("ce_id", single), ("ce_source", source)]), Identity())
+    assert (said.id, said.source) == found
+
+
+@pytest.mark.parametrize(
     ("path", "value", "found"),
     [
         ("$.id", b'{"id": "x"}', "x"),

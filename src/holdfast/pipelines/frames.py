@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructType
 
 from holdfast.errors import UsageError
 from holdfast.pipelines.config import EndState, Mode, Pipeline
-from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part
+from holdfast.pipelines.identity import EPOCH_MS, INSTANT, SEPARATOR, Identity, Location, Part
 from holdfast.pipelines.json_paths import find_in_json
 from holdfast.pipelines.tally import INGESTED, UNKNOWN_TENANT
 from holdfast.spark.aside import NOTED
@@ -66,13 +66,15 @@ def with_identity(frame: DataFrame, identity: Identity) -> DataFrame:
 
 @built_once
 def _identity(identity: Identity) -> list[Column]:
-    source = sql.lit(None).cast("string") if identity.source is None else _find(identity.source)
+    single = _name(_find(identity.id))
+    source = sql.lit("") if identity.source is None else _name(_find(identity.source))
     time = sql.coalesce(_time(identity.time), sql.col("timestamp"), sql.timestamp_millis(sql.lit(0)))
     origin = sql.concat(sql.col("topic"), sql.lit("/"), sql.col("partition"), sql.lit("@"), sql.col("offset"))
     return [
-        _find(identity.id).alias("id"),
-        source.alias("source"),
-        _find(identity.tenant).alias("tenant"),
+        # With a source that cannot be read, an id might be taken for that of another source of the kind.
+        sql.when(source.isNotNull(), _said(single)).alias("id"),
+        _said(source).alias("source"),
+        _said(_find(identity.tenant)).alias("tenant"),
         time.alias("time"),
         origin.alias("origin"),
     ]
@@ -247,12 +249,18 @@ def _optional(names: Collection[str], name: str, kind: str) -> Column:
 
 
 def _find(location: Location) -> Column:
-    """The text there; null for none, for an empty one and for what is not UTF-8."""
+    """The text there; empty for none, null for what cannot be read."""
     if location.part is Part.VALUE:
-        text = _in_json(location.json_path)
-    else:
-        raw = _last_header(location.header) if location.part is Part.HEADER else sql.col("key")
-        text = sql.try_validate_utf8(raw.cast("string"))
+        return _in_json(location.json_path)
+    raw = _last_header(location.header) if location.part is Part.HEADER else sql.col("key")
+    return sql.try_validate_utf8(sql.coalesce(raw.cast("string"), sql.lit("")))
+
+
+def _name(text: Column) -> Column:
+    return sql.when(~sql.contains(text, sql.lit(SEPARATOR)), text)
+
+
+def _said(text: Column) -> Column:
     return sql.nullif(text, sql.lit(""))
 
 

@@ -10,6 +10,9 @@ from typing import Final
 from holdfast.pipelines.json_paths import find_in_json, json_steps
 from holdfast.records.record import Record
 
+SEPARATOR: Final = "\x1f"
+"""Between a source and an id where they are one name. CloudEvents allows it in neither."""
+
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 INSTANT: Final = re.compile(
@@ -70,7 +73,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identified:
-    """What one record says of itself; None for what it does not say."""
+    """What one record says of itself; None for what it does not say.
+
+    A message whose source cannot be read has no id: with another source of the kind it might be taken for one.
+    """
 
     id: str | None
     source: str | None
@@ -101,12 +107,14 @@ def parse_location(text: str, *, may_be_timestamp: bool = False) -> Location:
 
 def identify(record: Record, identity: Identity) -> Identified:
     """What the record says of itself; the same as Spark's expressions in `frames` make of it."""
+    single = _name(_find(record, identity.id))
+    source = "" if identity.source is None else _name(_find(record, identity.source))
     time = None if identity.time.part is Part.TIMESTAMP else _find(record, identity.time)
     return Identified(
-        id=_find(record, identity.id),
-        source=None if identity.source is None else _find(record, identity.source),
-        tenant=_find(record, identity.tenant),
-        time_ms=parse_time_ms(time) if time is not None else None,
+        id=None if source is None else single or None,
+        source=source or None,
+        tenant=_find(record, identity.tenant) or None,
+        time_ms=parse_time_ms(time) if time else None,
     )
 
 
@@ -126,7 +134,12 @@ def parse_time_ms(text: str) -> int | None:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
 
 
+def _name(text: str | None) -> str | None:
+    return None if text is None or SEPARATOR in text else text
+
+
 def _find(record: Record, location: Location) -> str | None:
+    """The text there; empty for none, None for what cannot be read."""
     raw: bytes | None = None
     if location.part is Part.HEADER:
         # Of a header that stands there several times the last one counts, as Kafka's lastHeader has it.
@@ -135,13 +148,13 @@ def _find(record: Record, location: Location) -> str | None:
     elif location.part is Part.KEY:
         raw = record.key
     elif location.part is Part.VALUE:
-        return find_in_json(record.value, location.json_path) or None
+        return find_in_json(record.value, location.json_path)
     return _text(raw)
 
 
 def _text(raw: bytes | None) -> str | None:
     try:
-        return raw.decode() or None if raw else None
+        return raw.decode() if raw else ""
     except UnicodeDecodeError:
         return None
 

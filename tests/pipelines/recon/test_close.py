@@ -1,5 +1,6 @@
 """Whole days on a real log: what is wrong is named, exactly, and nothing else is."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from holdfast.client.cluster import Cluster
 from holdfast.pipelines.config import EndState
+from holdfast.pipelines.frames import ORIGIN_HEADER
+from holdfast.pipelines.identity import Identity, parse_location
 from holdfast.pipelines.recon import close
 from holdfast.pipelines.recon.close import Desk, close_day, where_to_look
 from holdfast.pipelines.recon.columns import CANARY_HEADER
@@ -36,6 +39,8 @@ def desk(spark: SparkSession, cluster: Cluster, tmp_path_factory: pytest.TempPat
     cedar(scene)
     dogwood(scene)
     scene.audit("elm", "never-came", NOON, N)
+    for tenant, pair in LOOKALIKES.items():
+        lose_one(scene, tenant, *pair)
     scene.write()
     return Desk(session=spark, cluster=cluster, pipeline=scene.pipeline, tasks=3)
 
@@ -89,6 +94,32 @@ def dogwood(scene: Scene) -> None:
     scene.audit("dogwood", "doubled", NOON, Q)
     scene.say(scene.pipeline.audit, record("dogwood", "stateless", time_ms=NOON))
     scene.ingest("dogwood", None, NOON)
+
+
+LOOKALIKES: dict[str, tuple[tuple[str | bytes, str], tuple[str | bytes, str]]] = {
+    "fir": (("s", "b\x1fc"), ("s\x1fb", "c")),
+    "gorse": (("s\x1fb", "c"), ("s", "b\x1fc")),
+    "hazel": ((b"\xff", "c"), (b"\xfe", "c")),
+}
+"""By tenant: source and id of two messages that were one to a reader who joined them carelessly."""
+BY_VALUE = Identity(id=parse_location("value:$.id"), source=parse_location("value:$.source"))
+
+
+def lose_one(scene: Scene, tenant: str, *pair: tuple[str | bytes, str]) -> None:
+    """Both come in, and the first one ends."""
+    for number, (source, single) in enumerate(pair):
+        said = source.encode() if isinstance(source, str) else source
+        value = json.dumps({"id": single, "source": source if isinstance(source, str) else 0.5}).encode()
+        headers = [("ce_source", said), ("ce_id", single.encode())]
+        partition, offset = scene.say(
+            scene.pipeline.ingest,
+            replace(record(tenant, None, time_ms=NOON, headers=headers), value=value),
+            partition=0,
+        )
+        if number == 0:
+            origin = f"{scene.pipeline.ingest}/{partition}@{offset}".encode()
+            headers.append((ORIGIN_HEADER, origin))
+            scene.say(scene.pipeline.audit, record(tenant, None, time_ms=NOON, state=F, headers=headers))
 
 
 def names(verdict: Verdict, kind: Kind) -> set[str]:
@@ -152,6 +183,20 @@ def test_each_kind_is_told_with_coordinates(desk: Desk) -> None:
         Kind.LATE: set(),
         Kind.UNPARSABLE: {"stateless", origin},
     }
+
+
+@pytest.mark.parametrize("identity", [Identity(), BY_VALUE])
+@pytest.mark.parametrize("tenant", LOOKALIKES)
+def test_a_message_that_is_lost_is_missed_though_another_looks_like_it(
+    desk: Desk, tenant: str, identity: Identity
+) -> None:
+    """Whether the kernel has read them, or columns have because they stand in the value."""
+    pipeline = replace(desk.pipeline, identity=identity)
+    verdict = close_day(replace(desk, pipeline=pipeline), tenant, DAY)
+    assert (verdict.total.ingested, verdict.total.ended) == (2, 1)
+    assert (verdict.state, verdict.reasons) == (DayState.OPEN, ("1 missing",))
+    [missing] = [each for each in verdict.evidence.findings if each.kind is Kind.MISSING]
+    assert [each.place.topic for each in missing.sightings] == [pipeline.ingest]
 
 
 @pytest.mark.usefixtures("counted")

@@ -20,7 +20,9 @@ from holdfast.records.build import build_batch
 from holdfast.records.record import Record
 from tests.pipelines.values import NO_JSON, NO_TEXT, SOUND
 
-TEXTS = st.one_of(st.sampled_from([b"", b"a", b"acme", b"\xff", b"\xc3\xa9", b"12", b"x" * 40]), st.none())
+TEXTS = st.one_of(
+    st.sampled_from([b"", b"a", b"acme", b"\xff", b"\xc3\xa9", b"12", b"x" * 40, b"a\x1fb"]), st.none()
+)
 TIMES = st.sampled_from(
     [
         b"0", b"-5", b"1769860800123", b"1" * 16, b"noon", b"2026-02-01T00:00:00Z", b"2026-02-01 00:00:00.5+01:00",
@@ -55,7 +57,8 @@ IDENTITIES = st.sampled_from(
 def test_columns_say_what_identify_says(records: list[Record], identity: Identity) -> None:
     batch = decode(build_batch(records), columns=needed_columns(identity)).combine_chunks().to_batches()[0]
     expected = [identify(record, identity) for record in records]
-    assert find_text(batch, identity.id).to_pylist() == [each.id for each in expected]
+    tenants = [identify(record, Identity(tenant=identity.id)).tenant for record in records]
+    assert find_text(batch, identity.id).to_pylist() == tenants
     assert find_text(batch, identity.tenant).to_pylist() == [each.tenant for each in expected]
     times = [
         record.timestamp_ms if each.time_ms is None else each.time_ms
@@ -79,3 +82,22 @@ def test_times_of_one_kind_or_mixed_are_read_alike(texts: list[str | None]) -> N
 def test_a_day_of_instants_is_read_as_a_column() -> None:
     texts = [datetime.fromtimestamp(number * 777.123, UTC).isoformat() for number in range(100)]
     assert parse_times(pa.array(texts)).to_pylist() == [parse_time_ms(text) for text in texts]
+
+
+def test_no_two_messages_are_one_because_of_what_they_say() -> None:
+    """Whatever stands in ids and sources: as many identities as there are messages, and none is that of a place."""
+    sources = [b"s", b"s\x1fb", b"s\x1f", b"\x1f", b"\xff", b"\xfe", b"", b"at-1"]
+    ids = [b"c", b"b\x1fc", b"\x1fc", b"at-1", b"\x1fat-1", b"\x1f\x1fat-1"]
+    records = [
+        Record(headers=[("ce_source", source), ("ce_id", single)]) for source in sources for single in ids
+    ]
+    by_id_alone = len(sources) * sum(b"\x1f" in single for single in ids) + sum(
+        b"\x1f" not in single for single in ids
+    )
+    for identity, count in (Identity(), len(records)), (Identity(source=None), by_id_alone):
+        batch = (
+            decode(build_batch(records), columns=needed_columns(identity)).combine_chunks().to_batches()[0]
+        )
+        named, nameless = identities(batch, identity, lambda rows: [f"at-{row}" for row in rows.to_pylist()])
+        assert len(set(named.to_pylist())) == count
+        assert nameless.to_pylist() == [identify(record, identity).id is None for record in records]

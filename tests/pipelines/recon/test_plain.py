@@ -21,7 +21,7 @@ from holdfast.records.build import build_batch
 from holdfast.records.kernel import said as kernel
 from holdfast.records.kernel.load import as_octets
 from holdfast.records.kernel.scanning import Selection
-from holdfast.records.kernel.texts import BAD_TIME, is_utf8, read_time
+from holdfast.records.kernel.texts import BAD_TIME, is_name, is_utf8, read_time
 from holdfast.records.record import Record
 
 NOON_MS = 1_769_947_200_000
@@ -29,7 +29,11 @@ DAY_MS = 86_400_000
 TIMESTAMP = Location(part=Part.TIMESTAMP)
 
 TEXTS = st.sampled_from([b"a", b"acme", b"caf\xc3\xa9", b"12", b"x" * 40, b"01234567", b"0123456789abcdef"])
-ODD_TEXTS = st.one_of(TEXTS, st.sampled_from([b"", b"\xff", b"\xed\xa0\x80"]), st.none())
+SEPARATED = [
+    b"\x1f", b"a\x1fa", b"\x1f\x1f", b"0123456\x1f", b"\x1f01234567", b"01234567\x1fcaf\xc3\xa9", b"caf\xc3\xa9\x1f",
+    b"caf\xc3\xa9567\x1f", b"\x1fcaf\xc3\xa9",
+]  # fmt: skip
+ODD_TEXTS = st.one_of(TEXTS, st.sampled_from([b"", b"\xff", b"\xed\xa0\x80", *SEPARATED]), st.none())
 TIMES = st.sampled_from(
     [b"1769947200123", b"-5", b"0", b"2026-02-01T12:00:00Z", b"2026-01-31 23:59:59.5+01:00", b"1769990400000"]
 )
@@ -123,6 +127,20 @@ def test_the_kernel_says_what_columns_say(
     assert rows(list(rows_of(stored, Selection(), work))) == rows(expected)
 
 
+UNREADABLE_NAMES = [
+    [("ce_id", single), ("ce_source", source), ("tenant", b"acme"), ("ce_time", str(NOON_MS).encode())]
+    for broken in (*SEPARATED, b"\xff")
+    for single, source in ((broken, b"shop"), (b"id", broken))
+]
+
+
+@pytest.mark.parametrize("headers", UNREADABLE_NAMES)
+def test_a_record_with_an_unreadable_name_is_nameless_both_ways(headers: list[tuple[str, bytes]]) -> None:
+    work = piece(Identity(), Scope(window_ms=600_000), (Stage.INGEST, None))
+    found = rows(list(rows_of(build_batch([Record(headers=headers)]), Selection(), work)))
+    assert [(row["identity"], row["nameless"]) for row in found] == [(b"\x1f\x1forders/3@0", True)] * 2
+
+
 @pytest.mark.parametrize("era", [1_000_000 - (1 << 63), (1 << 63) - 2, (1 << 63) - 1])
 def test_a_record_of_another_era_is_one_window_apart_both_ways(era: int) -> None:
     """Nothing is lost, and its neighbours stay in their windows though the difference does not fit in 64 bits."""
@@ -176,6 +194,21 @@ def test_bytes_are_utf8_if_python_can_read_them(text: bytes) -> None:
         is_text = False
     padded = as_octets(b"-" + text + b"-")
     assert is_utf8(padded, 1, len(text)) == is_text
+
+
+@settings(max_examples=200)
+@given(
+    text=st.one_of(
+        st.binary(max_size=20),
+        st.text("a\x1e\x1f\x9f\u0420é", max_size=20).map(str.encode),
+        st.sampled_from(SEPARATED),
+    ),
+)
+@example(text=b"\x9f" * 8)
+@example(text=b"\xe0\x1f\xa0\x80")
+def test_a_name_is_text_without_the_separator(text: bytes) -> None:
+    padded = as_octets(b"\x1f" + text + b"\x1f" * 8)
+    assert is_name(padded, 1, len(text), 0x1F) == (is_utf8(padded, 1, len(text)) and b"\x1f" not in text)
 
 
 @settings(max_examples=200)

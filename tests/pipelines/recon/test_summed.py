@@ -21,7 +21,16 @@ from holdfast.records.kernel import book
 from holdfast.records.kernel.scanning import Selection
 from holdfast.records.record import Record
 from holdfast.spark.reconcile import Geometry, Group, Summed, fingerprint_batches, group_rows
-from tests.pipelines.recon.test_plain import IDENTITIES, NOON_MS, ODD, PLAIN, SCOPES, STAGES, piece
+from tests.pipelines.recon.test_plain import (
+    IDENTITIES,
+    NOON_MS,
+    ODD,
+    PLAIN,
+    SCOPES,
+    STAGES,
+    UNREADABLE_NAMES,
+    piece,
+)
 
 GEOMETRY = Geometry(seed=20_261_118, bucket_bits=3)
 ANY = Selection()
@@ -106,11 +115,14 @@ def test_what_is_picked_holds_every_row_of_the_wanted_cells(
     assert named(picked, wanted) == named(rows, wanted)
 
 
-def test_a_record_whose_id_is_no_text_is_picked_as_nameless() -> None:
+@pytest.mark.parametrize("headers", UNREADABLE_NAMES)
+def test_a_record_with_an_unreadable_name_is_summed_up_and_picked_as_nameless(
+    headers: list[tuple[str, bytes]],
+) -> None:
     """Where nothing else of its window is wanted."""
-    headers = [("ce_id", b"\xff"), ("tenant", b"acme"), ("ce_time", str(NOON_MS).encode())]
     work = piece(Identity(), Scope(window_ms=600_000, lateness_ms=900_000), (Stage.INGEST, None))
     stored = pack([[Record(value=b"", timestamp_ms=NOON_MS, headers=headers)]])
+    check(work, stored)
     (group,) = (
         each
         for each in fingerprint_batches(slow_rows(work, stored), GEOMETRY).groups

@@ -13,13 +13,11 @@ import pyarrow.compute as pc
 
 from holdfast.pipelines.config import EndState
 from holdfast.pipelines.identity import EPOCH_MS, INSTANT, Identity, Location, Part, parse_time_ms
+from holdfast.pipelines.identity import SEPARATOR as SEPARATOR  # noqa: PLC0414  it is told from here
 from holdfast.pipelines.json_paths import find_in_json
 
 CANARY_HEADER: Final = "holdfast_canary"
 """A record that bears it was sent to see whether it arrives: it is nobody's message."""
-
-SEPARATOR: Final = "\x1f"
-"""Between a source and an id."""
 
 
 def needed_columns(identity: Identity) -> list[str]:
@@ -30,13 +28,24 @@ def needed_columns(identity: Identity) -> list[str]:
 
 
 def find_text(batch: pa.RecordBatch, location: Location) -> pa.Array:
-    """The text there; null for none, for an empty one and for what is not UTF-8."""
+    """The text there; null for none and for what cannot be read."""
+    texts = _read_text(batch, location)
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _read_text(batch: pa.RecordBatch, location: Location) -> pa.Array:
+    """The text there; empty for none, null for what cannot be read."""
     if location.part is Part.VALUE:
-        found = [find_in_json(value, location.json_path) or None for value in batch["value"].to_pylist()]
+        found = [find_in_json(value, location.json_path) for value in batch["value"].to_pylist()]
         return pa.array(found, pa.string())
     raw = batch["key"] if location.part is Part.KEY else find_header(batch["headers"], location.header)
-    texts = _as_text(raw)
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return _as_text(pc.fill_null(raw, b""))
+
+
+def _read_names(batch: pa.RecordBatch, location: Location) -> pa.Array:
+    """Texts that may be a part of an identity."""
+    texts = _read_text(batch, location)
+    return pc.if_else(pc.match_substring(texts, SEPARATOR), pa.scalar(None, pa.string()), texts)
 
 
 def find_header(lists: pa.ListArray, name: str) -> pa.Array:
@@ -77,25 +86,27 @@ def identities(
 ) -> tuple[pa.Array, pa.Array]:
     """Which messages these are, as bytes to compare, and for each whether it does not say so itself.
 
-    Source and id together are unique. For a message without an id `fallback` tells, given the rows' numbers.
+    Source and id together are unique. For a message without an id `fallback` tells, given the rows' numbers: behind
+    two separators, so that no source and no id can say the same.
     """
-    ids = find_text(batch, identity.id)
-    nameless = ids.is_null()
+    ids = _read_names(batch, identity.id)
+    nameless = pc.fill_null(pc.equal(ids, ""), True)
     named = ids
     if identity.source is not None:
-        sources = pc.fill_null(find_text(batch, identity.source), "")
+        sources = _read_names(batch, identity.source)
+        nameless = pc.or_(nameless, sources.is_null())
         named = pc.binary_join_element_wise(sources, ids, SEPARATOR)
-    if ids.null_count:
+    if nameless.true_count:
         rows = pc.indices_nonzero(nameless)
-        named = pc.replace_with_mask(named, nameless, pa.array(list(fallback(rows)), pa.string()))
+        told = pa.array([2 * SEPARATOR + each for each in fallback(rows)], pa.string())
+        named = pc.replace_with_mask(named, nameless, told)
     return named.cast(pa.binary()), nameless
 
 
 def split_identity(identity: bytes) -> tuple[str | None, str]:
     """Source and id again."""
-    text = identity.decode(errors="replace")
-    source, separator, single = text.partition(SEPARATOR)
-    return (source or None, single) if separator else (None, text)
+    source, _, single = identity.decode(errors="replace").rpartition(SEPARATOR)
+    return source.strip(SEPARATOR) or None, single
 
 
 def end_states(texts: pa.Array) -> pa.Array:
@@ -122,8 +133,8 @@ def _as_text(raw: pa.Array) -> pa.Array:
         return pa.array([_decode(each) for each in raw.to_pylist()], pa.string())
 
 
-def _decode(raw: bytes | None) -> str | None:
+def _decode(raw: bytes) -> str | None:
     try:
-        return None if raw is None else raw.decode()
+        return raw.decode()
     except UnicodeDecodeError:
         return None

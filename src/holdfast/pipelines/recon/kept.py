@@ -30,7 +30,7 @@ from holdfast.spark.rows import gather
 
 FORMAT: Final = 1
 COVERAGE_FORMAT: Final = 2
-"""Coverage of format 1 does not say of which topics it is."""
+"""Coverage of format 1 does not say of which topics it is, and joined sources and ids with the separator in them."""
 COVERAGE_KEY: Final = b"coverage"
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": "67108864"}
 

@@ -14,7 +14,7 @@ from holdfast.records.kernel.hashing import hash_bytes, same_bytes
 from holdfast.records.kernel.jit import compiled, inlined
 from holdfast.records.kernel.layout import Columns
 from holdfast.records.kernel.memory import Octets, copy_bytes, load_word
-from holdfast.records.kernel.texts import BAD_TIME, is_utf8, read_time
+from holdfast.records.kernel.texts import BAD_TIME, is_name, is_utf8, read_time
 from holdfast.records.kernel.varint import read_varint, skip_bytes
 
 ID, SOURCE, TENANT, TIME, STATE, CANARY = range(6)
@@ -51,7 +51,7 @@ class Places(NamedTuple):
     states: Names
     """The end states, in the order of their numbers."""
     separator: int
-    """The byte between a source and an id."""
+    """The byte between a source and an id, and in neither."""
 
 
 class Bounds(NamedTuple):
@@ -270,11 +270,11 @@ def _copy_identity(data: Octets, places: Places, found: NDArray[np.int64], said:
     sound = True
     if places.parts[SOURCE] != NOWHERE:
         length = max(found[1, SOURCE], 0)
-        sound = is_utf8(data, found[0, SOURCE], length)
+        sound = is_name(data, found[0, SOURCE], length, places.separator)
         copy_bytes(said.identity_octets, end, data, found[0, SOURCE], length)
         said.identity_octets[np.uintp(end + length)] = places.separator
         end += length + 1
-    sound = sound and is_utf8(data, found[0, ID], found[1, ID])
+    sound = sound and is_name(data, found[0, ID], found[1, ID], places.separator)
     copy_bytes(said.identity_octets, end, data, found[0, ID], found[1, ID])
     end += found[1, ID]
     return end if sound else np.int64(ODD)

@@ -34,7 +34,7 @@ from holdfast.records.kernel.said import (
     stage_of,
     time_of,
 )
-from holdfast.records.kernel.texts import is_utf8
+from holdfast.records.kernel.texts import is_name
 
 IDENTITY_BYTES_MAX: Final = 1 << 12
 """Of a source, the separator and an id, which are put together to be hashed; a longer one is odd."""
@@ -253,9 +253,11 @@ def _enter(
             late = number_group(tenant, np.int64(question.lateness.stage), window, secret, book)
     if min(group, late) == FULL:
         return FULL
+    # An id or a source that cannot be read makes its record one without a name, which is counted once more, as that.
+    if not _is_named(data, places, found):
+        return ODD
     if max(group, late) == UNKNOWN:
-        # An id that is no text makes its record one without a name, which is counted once more, as that.
-        return 0 if is_utf8(data, found[0, ID], found[1, ID]) else ODD
+        return 0
     low, high, length = _lanes(data, places, found, question.secrets, room.identity)
     check = hash_words(low, high, min(length, LONG), secret)
     rows = 0
@@ -292,15 +294,15 @@ def _floor(time_ms: Any, step_ms: Any, last: Any, which: Any) -> Any:
 def _lanes(
     data: Octets, places: Places, found: NDArray[np.int64], secrets: NDArray[np.uint64], identity: Octets
 ) -> Any:
-    """(low, high, length) of source, separator and id; the length is ODD for what is no UTF-8, or too long."""
+    """(low, high, length) of source, separator and id; the length is ODD for what is too long."""
     start, length = found[0, ID], found[1, ID]
-    sound = is_utf8(data, start, length)
+    sound = True
     low = high = _U(0)
     if places.parts[SOURCE] == NOWHERE:
         low, high = lanes_of(data, start, length, secrets)
     else:
         before = max(found[1, SOURCE], 0)
-        sound = sound and before + 1 + length <= len(identity) and is_utf8(data, found[0, SOURCE], before)
+        sound = before + 1 + length <= len(identity)
         if sound:
             copy_bytes(identity, 0, data, found[0, SOURCE], before)
             identity[np.uintp(before)] = places.separator
@@ -308,3 +310,12 @@ def _lanes(
             length += before + 1
             low, high = lanes_of(identity, 0, length, secrets)
     return low, high, length if sound else np.int64(ODD)
+
+
+@inlined
+def _is_named(data: Octets, places: Places, found: NDArray[np.int64]) -> bool:
+    """Whether id and source can be read; there need not be a source."""
+    sound = is_name(data, found[0, ID], found[1, ID], places.separator)
+    if places.parts[SOURCE] != NOWHERE:
+        sound = sound and is_name(data, found[0, SOURCE], max(found[1, SOURCE], 0), places.separator)
+    return sound

@@ -17,6 +17,7 @@ ZONE_MINUTES_MAX: Final = 18 * 60
 
 _U = np.uint64
 _UPPER_BITS: Final = _U(0x8080808080808080)
+_ONES: Final = _U(0x0101010101010101)
 _UPPER_HALVES: Final = _U(0xF0F0F0F0F0F0F0F0)
 _LOWER_HALVES: Final = _U(0x0F0F0F0F0F0F0F0F)
 _ZEROS: Final = _U(0x3030303030303030)
@@ -32,6 +33,34 @@ def is_utf8(data: Octets, start: Any, length: Any) -> bool:
     while at < length and data[np.uintp(start + at)] < 0x80:
         at += 1
     return at == length or _is_wide_utf8(data, start + at, start + length)
+
+
+@inlined
+def is_name(data: Octets, start: Any, length: Any, separator: Any) -> bool:
+    """Whether it is valid text without a byte, an ASCII one, that stands between names."""
+    wide = _U(separator) * _ONES
+    at = np.int64(0)
+    while at + 8 <= length and _is_plain(load_word(data, start + at), wide):
+        at += 8
+    rest = length - at
+    # Of the last bytes and those behind them, the former alone are left, with zeros.
+    if 0 < rest < 8 and start + at + 8 <= len(data):
+        at += rest if _is_plain(load_word(data, start + at) << _U(64 - 8 * rest), wide) else 0
+    return at == length or _is_wide_name(data, start + at, start + length, separator)
+
+
+@inlined
+def _is_plain(word: Any, wide: Any) -> bool:
+    """Whether eight bytes are ASCII, and none of them that one: what is not zero then reaches the upper bit."""
+    return word & _UPPER_BITS == _U(0) and ((word ^ wide) + ~_UPPER_BITS) & _UPPER_BITS == _UPPER_BITS
+
+
+@compiled
+def _is_wide_name(data: Octets, at: int, end: int, separator: int) -> bool:
+    for each in range(at, end):
+        if data[each] == separator:
+            return False
+    return _is_wide_utf8(data, at, end)
 
 
 @compiled
