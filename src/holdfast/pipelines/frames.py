@@ -61,16 +61,21 @@ def with_identity(frame: DataFrame, identity: Identity) -> DataFrame:
 
     A message that tells no time that can be read has its record's.
     """
-    return frame.select("*", *_identity(identity))
+    found, said = _identity(identity)
+    return frame.select("*", *found).select(*frame.columns, *said)
 
 
 @built_once
-def _identity(identity: Identity) -> list[Column]:
-    single = _name(_find(identity.id))
-    source = sql.lit("") if identity.source is None else _name(_find(identity.source))
+def _identity(identity: Identity) -> tuple[list[Column], list[Column]]:
+    """In two steps: Spark would look for a text again wherever it is named."""
+    found = [
+        _find(identity.id).alias("holdfast_id"),
+        (sql.lit("") if identity.source is None else _find(identity.source)).alias("holdfast_source"),
+    ]
+    single, source = _name(sql.col("holdfast_id")), _name(sql.col("holdfast_source"))
     time = sql.coalesce(_time(identity.time), sql.col("timestamp"), sql.timestamp_millis(sql.lit(0)))
     origin = sql.concat(sql.col("topic"), sql.lit("/"), sql.col("partition"), sql.lit("@"), sql.col("offset"))
-    return [
+    return found, [
         # With a source that cannot be read, an id might be taken for that of another source of the kind.
         sql.when(source.isNotNull(), _said(single)).alias("id"),
         _said(source).alias("source"),

@@ -39,20 +39,23 @@ def is_utf8(data: Octets, start: Any, length: Any) -> bool:
 def is_name(data: Octets, start: Any, length: Any, separator: Any) -> bool:
     """Whether it is valid text without a byte, an ASCII one, that stands between names."""
     wide = _U(separator) * _ONES
+    odd = _U(0)
     at = np.int64(0)
-    while at + 8 <= length and _is_plain(load_word(data, start + at), wide):
+    while at + 8 <= length:
+        odd |= _odd_bits(load_word(data, start + at), wide)
         at += 8
-    rest = length - at
-    # Of the last bytes and those behind them, the former alone are left, with zeros.
-    if 0 < rest < 8 and start + at + 8 <= len(data):
-        at += rest if _is_plain(load_word(data, start + at) << _U(64 - 8 * rest), wide) else 0
-    return at == length or _is_wide_name(data, start + at, start + length, separator)
+    if at < length and start + at + 8 <= len(data):
+        # Of the last bytes and those behind them, the former alone are left, with zeros.
+        odd |= _odd_bits(load_word(data, start + at) << _U(64 - 8 * (length - at)), wide)
+    elif at < length:
+        odd = _UPPER_BITS
+    return odd & _UPPER_BITS == _U(0) or _is_wide_name(data, start, start + length, separator)
 
 
 @inlined
-def _is_plain(word: Any, wide: Any) -> bool:
-    """Whether eight bytes are ASCII, and none of them that one: what is not zero then reaches the upper bit."""
-    return word & _UPPER_BITS == _U(0) and ((word ^ wide) + ~_UPPER_BITS) & _UPPER_BITS == _UPPER_BITS
+def _odd_bits(word: Any, wide: Any) -> Any:
+    """Upper bits where a byte is not ASCII or is that one: what differs from it reaches the upper bit."""
+    return word | ~((word ^ wide) + ~_UPPER_BITS)
 
 
 @compiled
