@@ -95,7 +95,8 @@ class Sink:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query_id is None:
             raise UsageError("a Sink is for foreachBatch: outside of a streaming query a batch has no number")
-        digest = digest_of_running(frame.sparkSession, query_id, batch_id)
+        is_exact = self._options.delivery is Delivery.EXACTLY_ONCE
+        digest = digest_of_running(frame.sparkSession, query_id, batch_id) if is_exact else ""
         batch = Batch(query_id=query_id, number=batch_id, digest=digest)
         for attempt in range(1, self._attempts + 1):
             try:
