@@ -1,6 +1,5 @@
 """Runs the parts of a pipeline: the service in this process, the adapter beside it in a process of its own."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ import click
 
 from holdfast.cli import logs
 from holdfast.cli.pipeline_view import LiveView
-from holdfast.client.security import Security, tell_security
+from holdfast.client.handing import hand_on
 from holdfast.errors import PipelineRefused
 from holdfast.pipelines.config import Mode, Pipeline
 from holdfast.pipelines.run import Run, RunOptions
@@ -85,20 +84,8 @@ def _start_adapter(pipeline: Pipeline, options: RunOptions) -> subprocess.Popen[
     command += ["--bootstrap", pipeline.endpoint.bootstrap, "--master", options.master]
     command += [word for name, value in options.config.items() for word in ("--conf", f"{name}={value}")]
     command += ["--once"] if options.is_once else []
-    with _whispered(pipeline.endpoint.security) as client_config:
-        command += ["--client-config", f"/dev/fd/{client_config}"]
+    with hand_on(pipeline.endpoint.security) as handed:
+        command += handed.words
         # A process group of its own: ^C reaches this process alone, which then stops the adapter. Its lines pass
         # through this process, so that they do not disturb the one that lives on the terminal.
-        return subprocess.Popen(command, process_group=0, stderr=subprocess.PIPE, pass_fds=[client_config])
-
-
-@contextmanager
-def _whispered(security: Security) -> Iterator[int]:
-    """A pipe with the client options: what stands on a command line, or in a file, others may read."""
-    reading, writing = os.pipe()
-    try:
-        with os.fdopen(writing, "w", encoding="utf-8") as pipe:
-            pipe.writelines(f"{name}={value}\n" for name, value in tell_security(security).items())
-        yield reading
-    finally:
-        os.close(reading)
+        return subprocess.Popen(command, process_group=0, stderr=subprocess.PIPE, pass_fds=handed.descriptors)

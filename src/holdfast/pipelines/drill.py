@@ -20,6 +20,7 @@ from typing import Final
 
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
+from holdfast.client.handing import hand_on, without_handed
 from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.client.producer import Producer
 from holdfast.client.reader import OffsetRange, read_range
@@ -121,6 +122,7 @@ class Crash(Fault):
         self._files = PartFiles(pipeline.checkpoint, part)
         self._pid = running_pid(pipeline, part)
         self._command = command_of(self._pid, pipeline, part)
+        self._security = pipeline.endpoint.security
         self._directory = working_directory(self._pid)
         self._log = pipeline.checkpoint / f"{part}.drill.log"
         self._is_killed = False
@@ -136,9 +138,15 @@ class Crash(Fault):
             return
         self._is_killed = False
         if not self._files.is_running():
-            with self._log.open("ab") as log:
+            again = without_handed(self._command)
+            with self._log.open("ab") as log, hand_on(self._security) as handed:
                 subprocess.Popen(
-                    self._command, cwd=self._directory, stdout=log, stderr=log, start_new_session=True
+                    again if again == self._command else [*again, *handed.words],
+                    cwd=self._directory,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=handed.descriptors,
                 )
 
 

@@ -1,6 +1,6 @@
 """An adapter without Spark, as a process: holds the part's lock, tells of itself, forwards, commits, remembers.
 
-`python -m tests.pipelines.watch.forwarder FILE --only adapter`, until it is asked to stop.
+`python -m tests.pipelines.watch.forwarder FILE --only adapter --client-config FILE`, until it is asked to stop.
 """
 
 import os
@@ -12,6 +12,7 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
 from holdfast.client.offsets import LATEST, Isolation, list_offsets
 from holdfast.client.producer import Producer
+from holdfast.client.security import read_properties
 from holdfast.pipelines.loading import load_pipeline
 from holdfast.pipelines.recon.fetching import fetch_records
 from holdfast.pipelines.recon.law import Place
@@ -24,6 +25,7 @@ PAUSE_S = 0.05
 def main() -> None:
     """One partition, forwarded from where it was."""
     pipeline = load_pipeline(Path(sys.argv[1]))
+    read_properties(Path(sys.argv[sys.argv.index("--client-config") + 1]))
     [adapter] = pipeline.adapters
     files, memory = PartFiles(pipeline.checkpoint, ADAPTER), pipeline.checkpoint / "position"
     started_ms = time.time_ns() // 1_000_000

@@ -15,6 +15,7 @@ from holdfast.cli.recon import recon
 from holdfast.client.admin import get_json
 from holdfast.client.cluster import Cluster
 from holdfast.client.groups import TopicPartition, commit_group_offsets
+from holdfast.client.handing import hand_on
 from holdfast.client.topics import create_topic
 from holdfast.errors import HoldfastError
 from holdfast.pipelines.config import EndState, Pipeline
@@ -47,7 +48,8 @@ def pipeline(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         create_topic(cluster, topic, partitions=1)
     commit_group_offsets(cluster, made.service_group, {TopicPartition(made.ingest, 0): 0})
     command = [sys.executable, "-m", "tests.pipelines.watch.forwarder", str(made.path), "--only", "adapter"]
-    process = subprocess.Popen(command, cwd=ROOT)
+    with hand_on(made.endpoint.security) as handed:
+        process = subprocess.Popen([*command, *handed.words], cwd=ROOT, pass_fds=handed.descriptors)
     files = PartFiles(made.checkpoint, ADAPTER)
     try:
         wait_until(lambda: files.read() is not None, "the adapter has not begun")
