@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.cli import spark_work
 from holdfast.errors import QueryFailed
-from holdfast.spark.export import export
+from holdfast.spark.export import export, new_directory
 from tests.cli.commands import Answer, run_here
 from tests.process import HoldfastProcess
 
@@ -217,6 +217,20 @@ def test_an_export_that_fails_leaves_nothing(
     ):
         assert why in refused("topic", "export", "orders", directory, *nowhere, code=2)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_fails_takes_nothing_of_others_away(tmp_path: Path) -> None:
+    """Somebody else may have made use of a directory that was made for it."""
+
+    def fail() -> None:
+        with new_directory(tmp_path / "out" / "here") as made:
+            (made / "part").touch()
+            (tmp_path / "out" / "beside").touch()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "beside"]
 
 
 @pytest.mark.parametrize("name", ["exp sp", "50%20 #1?é", "a*[b]{c,d}:\\e'\"~"])

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +43,7 @@ def new_directory(directory: Path) -> Iterator[Path]:
         _make(whole)
         yield whole
     except BaseException:
-        _remove(absent[-1:] or whole.iterdir())
+        _remove(whole, absent)
         raise
 
 
@@ -73,11 +73,17 @@ def _make(directory: Path) -> None:
         raise _refusal(directory, failure) from failure
 
 
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):  # the block's failure is the one to tell
-            path.unlink()
+def _remove(whole: Path, absent: Sequence[Path]) -> None:
+    """What was made, and no more: of the directories above, those in which nobody else has put something."""
+    # The block's failure is the one to tell.
+    with suppress(OSError):
+        for path in whole.iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        for path in absent:
+            with suppress(FileNotFoundError):
+                path.rmdir()
 
 
 def _refusal(directory: Path, failure: OSError) -> UsageError:
