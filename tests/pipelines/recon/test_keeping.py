@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JError
@@ -15,11 +16,12 @@ from holdfast.client.reader import OffsetRange
 from holdfast.client.transactional_producer import TransactionalProducer
 from holdfast.errors import ConnectionFailed, InvalidProducerEpoch, ProducerFenced
 from holdfast.pipelines.config import DAY_MS, EndState
-from holdfast.pipelines.recon import looking
+from holdfast.pipelines.recon import close, looking
 from holdfast.pipelines.recon.close import Desk, where_to_look
+from holdfast.pipelines.recon.day import DayState, PartitionView
 from holdfast.pipelines.recon.keeping import KEPT_MS, Keeper
 from holdfast.pipelines.recon.kept import Kept, read_kept, topic_of
-from holdfast.pipelines.recon.known import Known, know_day
+from holdfast.pipelines.recon.known import Known, kept_of, know_day
 from holdfast.pipelines.recon.looking import pieces_of_day, sum_up, view_partitions
 from holdfast.pipelines.recon.reading import INGESTED, LATE, read_piece
 from holdfast.spark.reconcile import Geometry, Group
@@ -65,7 +67,8 @@ class Book:
         return found
 
     def know(self, tenant: str = "acme") -> Known:
-        return know_day(self.desk, tenant, DAY, view_partitions(self.desk.cluster, self.scene.pipeline))
+        kept = kept_of(self.desk, tenant, DAY)
+        return know_day(self.desk, tenant, DAY, view_partitions(self.desk.cluster, self.scene.pipeline), kept)
 
     def check(self, tenant: str = "acme") -> None:
         """What is known of the day are the cells of all that is there, and where to look is where it differs."""
@@ -225,9 +228,32 @@ def test_a_day_that_fits_not_what_is_kept_is_read_again(book: Book, monkeypatch:
     seed = book.kept().coverage.seed
     assert book.know().cells.seed == seed
     views = view_partitions(book.desk.cluster, book.scene.pipeline)
-    other = know_day(book.desk, "acme", replace(DAY, lateness_ms=60_000), views)
+    later = replace(DAY, lateness_ms=60_000)
+    other = know_day(book.desk, "acme", later, views, kept_of(book.desk, "acme", later))
     assert other.cells.seed != seed
     assert sum(other.cells.count(group) for group in other.cells.groups if group.stage == INGESTED) == 90
+
+
+def test_a_keeper_that_goes_on_during_a_look_spoils_nothing(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it counts meanwhile reaches beyond the look, and the day would be read again."""
+    keeper = book.keeper()
+    book.keep(keeper)
+    told: list[str] = []
+
+    def look(*about: Any, **how: Any) -> list[PartitionView]:
+        views = view_partitions(*about, **how)
+        book.scene.run("acme", ["later"])
+        book.scene.write()
+        book.keep(keeper)
+        return views
+
+    monkeypatch.setattr(close, "view_partitions", look)
+    monkeypatch.setattr(close, "held_beside", lambda *about: nullcontext())
+    desk = replace(book.desk, on_progress=told.append)
+    assert close.close_day(desk, "acme", DAY, now_ms=DAY.end_ms + DAY_MS).state is DayState.CLOSED
+    assert "fingerprints of 0 offsets that are not kept" in told
 
 
 def test_old_windows_are_struck_out_and_their_days_read_again(book: Book) -> None:

@@ -23,8 +23,9 @@ from holdfast.pipelines.recon.beside import held_beside, place
 from holdfast.pipelines.recon.columns import SEPARATOR, split_identity
 from holdfast.pipelines.recon.day import Counts, Day, Evidence, PartitionView, Verdict, judge_day
 from holdfast.pipelines.recon.exact import HERE_ROWS_MAX, count_wanted, noted_here, suspects_here, tally_of
+from holdfast.pipelines.recon.kept import Kept
 from holdfast.pipelines.recon.known import Desk as Desk  # noqa: PLC0414  it is told from here
-from holdfast.pipelines.recon.known import Known, know_day
+from holdfast.pipelines.recon.known import Known, kept_of, know_day
 from holdfast.pipelines.recon.law import Finding, Kind, Law, Place, Sighting, Stage, judge, kinds_of
 from holdfast.pipelines.recon.looking import count_offsets, pieces_of_all, view_partitions
 from holdfast.pipelines.recon.positions import Positions, awaited, fetch_positions
@@ -49,10 +50,11 @@ def close_day(desk: Desk, tenant: str, day: Day, *, now_ms: int | None = None) -
     """Reads what there is of the day and judges it."""
     # Before the views: what a group passes from now on may be beyond them.
     positions = fetch_positions(desk.cluster, desk.pipeline)
+    kept = kept_of(desk, tenant, day)
     views = view_partitions(desk.cluster, desk.pipeline, patience=Patience(desk.settle_s_max))
     # After the views: what is held reaches as far as they do.
     with held_beside(desk.session, desk.cluster, desk.pipeline) as held:
-        return _close_day(replace(desk, held=held), tenant, day, views, positions, now_ms)
+        return _close_day(replace(desk, held=held), tenant, day, views, kept, positions, now_ms)
 
 
 def _close_day(
@@ -60,10 +62,11 @@ def _close_day(
     tenant: str,
     day: Day,
     views: list[PartitionView],
+    kept: Kept | None,
     positions: Positions,
     now_ms: int | None,
 ) -> Verdict:
-    known = know_day(desk, tenant, day, views)
+    known = know_day(desk, tenant, day, views, kept)
     wanted = where_to_look(known.cells, tenant, day, desk.law)
     found = _count_noted(known.cells, wanted)
     findings: list[Finding] = []

@@ -128,7 +128,7 @@ class Evidence:
     positions: Positions = field(default_factory=Positions)
     """As they stood before any of it was read."""
     waiting: tuple[Place, ...] = ()
-    """Of those that are missing, the records that the service or an adapter has still to come to, in order."""
+    """Of what is missing, or seems doubled, the records that service or adapters have still to come to, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

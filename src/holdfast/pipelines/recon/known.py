@@ -73,13 +73,17 @@ class Known:
     """The pieces that hold all records of some groups, each record once."""
 
 
-def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView]) -> Known:
-    """The fingerprints of everything that is visible now."""
-    kept = read_kept(
+def kept_of(desk: Desk, tenant: str, day: Day) -> Kept | None:
+    """What a keeper has noted of the day. Ask before the views are taken: it goes on, and might be beyond them."""
+    return read_kept(
         desk.cluster,
         desk.pipeline,
         lambda group: group.tenant == tenant and day.start_ms <= group.window < day.end_ms,
     )
+
+
+def know_day(desk: Desk, tenant: str, day: Day, views: list[PartitionView], kept: Kept | None) -> Known:
+    """The fingerprints of everything that is visible now."""
     if kept is not None and not fits(kept, day, views):
         kept = None
     covered = NOWHERE if kept is None else kept.coverage.spans
