@@ -78,8 +78,14 @@ SOME = [
             ),
             r"checks:assess fails: KeyError: 'amount' \(test_rehearsal.py:\d+, in <lambda>\)",
         ),
+        (
+            lambda frame: frame.withColumn(
+                "value", sql.udf(lambda value: json.loads(value)["amount"])("value")
+            ),
+            r"checks:assess fails: KeyError: 'amount'",
+        ),
     ],
-    ids=["good", "drops", "unknown", "raises"],
+    ids=["good", "drops", "unknown", "raises", "raises beside"],
 )
 @pytest.mark.parametrize("mode", ["transaction", "dual"])
 def test_it_is_tried_on_messages(

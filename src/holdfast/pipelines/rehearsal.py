@@ -17,6 +17,8 @@ from holdfast.spark.schema import COLUMNS, KEY_HASH, select
 from holdfast.spark.traces import cause_line
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: Python counts no further."""
 
 
 def rehearse(
@@ -27,11 +29,11 @@ def rehearse(
 ) -> None:
     """UsageError tells what is wrong with the transform, be it an error of its own; messages are by partition."""
     empty = session.createDataFrame([], select(columns_of(pipeline)))
+    some = _as_frame(session, pipeline, messages) if messages else None
     try:
         end(with_identity(empty, pipeline.identity), pipeline, transform)
-        if messages:
-            frame = with_identity(_as_frame(session, pipeline, messages), pipeline.identity)
-            _check_ends(end(frame, pipeline, transform), len(messages))
+        if some is not None:
+            _check_ends(end(with_identity(some, pipeline.identity), pipeline, transform), len(messages))
     except UsageError:
         raise
     except PySparkException as failure:
@@ -46,7 +48,7 @@ def _as_frame(session: SparkSession, pipeline: Pipeline, messages: Sequence[tupl
     rows = [
         (
             *(each.key, each.value, pipeline.ingest, partition, each.offset),
-            *(_EPOCH + timedelta(milliseconds=each.timestamp_ms), 0),
+            *(_EPOCH + timedelta(milliseconds=min(each.timestamp_ms, _LAST_MS)), 0),
             [(name, value) for name, value in each.headers] or None,
         )
         for partition, each in messages
@@ -56,7 +58,8 @@ def _as_frame(session: SparkSession, pipeline: Pipeline, messages: Sequence[tupl
 
 
 def _check_ends(ended: DataFrame, messages: int) -> None:
-    rows = ended.select("headers").collect()
+    # All columns, as they would be written.
+    rows = ended.collect()
     if len(rows) != messages:
         raise UsageError(
             f"the transform gives back {len(rows):,} rows for {messages:,} messages: one row for each is wanted"
