@@ -45,7 +45,8 @@ class RunningQuery:
     def __init__(self, name: str, topic: str, group: str) -> None:
         self.messages: Counter[str] = Counter()
         self.given_up: Counter[str] = Counter()
-        self._name, self._topic, self._group = name, topic, group
+        self.name = name
+        self._topic, self._group = topic, group
         self._query: StreamingQuery | None = None
         self._begin: Callable[[], StreamingQuery] | None = None
         self._starts = 1
@@ -92,7 +93,7 @@ class RunningQuery:
 
         def begin() -> StreamingQuery:
             frame = open_stream(session, pipeline, spec)
-            writer = frame.writeStream.queryName(self._name).foreachBatch(briefly)
+            writer = frame.writeStream.queryName(self.name).foreachBatch(briefly)
             return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
 
         self._begin, self._close = begin, close
@@ -167,11 +168,11 @@ class RunningQuery:
                 rows += progress.numInputRows
         if rows and self._tells_group_at is not None:
             self._tell_group(self._tells_group_at)
-        if self._name != SERVICE:
+        if self.name != SERVICE:
             self.messages[FORWARDED] += rows
             self._rows += rows
         return QueryState(
-            name=self._name,
+            name=self.name,
             topic=self._topic,
             group=self._group,
             batch_id=self._batch_id,

@@ -21,7 +21,7 @@ from holdfast.pipelines.config import Pipeline
 from holdfast.pipelines.outage import Outage, passing
 from holdfast.pipelines.queries import RunningQuery, adapter_query, fingerprint_query, service_query
 from holdfast.pipelines.state import PartFiles, PartState
-from holdfast.pipelines.status import SERVICE
+from holdfast.pipelines.status import FINGERPRINTS, SERVICE
 from holdfast.pipelines.transform import find_transform
 from holdfast.spark.session import spark_session
 from holdfast.spark.traces import cause_line
@@ -183,7 +183,14 @@ class Run:
         if failure is not None and not (self._is_leaving() and passing(failure)):
             path = self._files.keep_trace(str(failure))
             _LOG.info("the whole trace is in %s", path)
-            raise PipelineRefused(f"the query ended: {cause_line(str(failure))}")
+            why = cause_line(str(failure))
+            if query.name == FINGERPRINTS:
+                there = self._pipeline.checkpoint / FINGERPRINTS
+                raise PipelineRefused(
+                    f"the query that keeps fingerprints ended: {why}. Its checkpoint is {there}, and nothing else:"
+                    " without that it begins anew"
+                )
+            raise PipelineRefused(f"the query ended: {why}")
 
     def _look(self, queries: Sequence[RunningQuery], beside: Sequence[RunningQuery]) -> None:
         found = tuple(query.look() for query in queries)

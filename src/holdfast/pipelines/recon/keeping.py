@@ -136,13 +136,17 @@ class Ledger:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._cluster = Cluster(pipeline.endpoint, client_id="holdfast-fingerprints")
-        self._topic = ensure_topic(self._cluster, pipeline)
-        self._topics = [*topics_of(pipeline), self._topic]
-        self._topic_ids = self._find_topic_ids()
-        self._producer = TransactionalProducer(self._cluster, transactional_id(pipeline))
-        self._producer.init()
-        self._keys: set[bytes] = set()
-        self.coverage = self._read()
+        try:
+            self._topic = ensure_topic(self._cluster, pipeline)
+            self._topics = [*topics_of(pipeline), self._topic]
+            self._topic_ids = self._find_topic_ids()
+            self._producer = TransactionalProducer(self._cluster, transactional_id(pipeline))
+            self._producer.init()
+            self._keys: set[bytes] = set()
+            self.coverage = self._read()
+        except BaseException:
+            self._cluster.close()
+            raise
         self._begin_part()
 
     def write(self, made: Scanned[Piece], spans: Spans, *, now_ms: int) -> None:
