@@ -15,20 +15,21 @@ KEPT_MAX: Final = 64
 
 
 def built_once(build: Callable[Given, Built]) -> Callable[Given, Built]:
-    """Remembers what was built from equal arguments for as long as its JVM lives.
+    """Remembers what was built from equal arguments for as long as its session lives.
 
-    Columns may name columns alone: one that belongs to a frame would hold on to it.
+    Functions of Python's are bound to their session. Columns may name columns alone: one that belongs to a frame would
+    hold on to it.
     """
-    by_jvm: WeakKeyDictionary[Any, Callable[..., Built]] = WeakKeyDictionary()
+    by_context: WeakKeyDictionary[Any, Callable[..., Built]] = WeakKeyDictionary()
 
     @functools.wraps(build)
     def find(*given: Given.args, **named: Given.kwargs) -> Built:
-        gateway = SparkContext._gateway
-        if gateway is None:
+        context = SparkContext._active_spark_context
+        if context is None:
             # Spark Connect has no JVM here, and its columns cost nothing to build.
             return build(*given, **named)
-        if gateway not in by_jvm:
-            by_jvm[gateway] = functools.lru_cache(KEPT_MAX)(build)
-        return by_jvm[gateway](*given, **named)
+        if context not in by_context:
+            by_context[context] = functools.lru_cache(KEPT_MAX)(build)
+        return by_context[context](*given, **named)
 
     return find
