@@ -60,6 +60,7 @@ class PipelineFile:
         if self.properties or self.client_config is not None:
             file = self.client_config or found.client_config
             endpoint = replace(endpoint, security=parse_client_options(self.properties, file))
+            found = replace(found, client_config=file)
         return replace(found, endpoint=endpoint)
 
     def named_again(self) -> list[str]:
@@ -74,10 +75,7 @@ class PipelineFile:
     def cluster_again(self, pipeline: "Pipeline") -> list[str]:
         """Those with which a command that reads no pipeline's file means the cluster of this one, as it was loaded."""
         bootstrap = pipeline.endpoint.bootstrap
-        return self._options(
-            bootstrap if bootstrap != BOOTSTRAP_DEFAULT else None,
-            self.client_config or pipeline.client_config,
-        )
+        return self._options(bootstrap if bootstrap != BOOTSTRAP_DEFAULT else None, pipeline.client_config)
 
     def _options(self, bootstrap: str | None, client_config: Path | None) -> list[str]:
         from holdfast.client.security import is_secret

@@ -27,6 +27,8 @@ def from_java(given: Mapping[str, str]) -> dict[str, str]:
     for store, name in STORES.items():
         location, kind = given.get(f"{store}.location"), given.get(f"{store}.type", "JKS").upper()
         if location is None:
+            if alone := [each for each in ("type", "password") if f"{store}.{each}" in given]:
+                raise UsageError(f"{store}.{alone[0]}: of what? {store}.location is missing")
             continue
         if kind != "PEM":
             raise UsageError(

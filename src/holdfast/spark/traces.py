@@ -1,5 +1,6 @@
 """What stands in the text of an exception of Spark's, which has whole stacks of Python and Java in it. Pure."""
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ _CALLED: Final = re.compile(r"was called from\n(.+):([0-9]+)$", re.MULTILINE)
 _LIBRARIES: Final = re.compile(
     r"/(?:site|dist)-packages/|/lib/python3[^/]*/|/(?:pyspark|holdfast-package)\.zip/"
 )
-_OWN: Final = str(Path(holdfast.__path__[0]))
+_OWN: Final = str(Path(holdfast.__path__[0])) + os.sep
 _CLASS: Final = re.compile(r"^(?:[a-zA-Z_]\w*\.)*([A-Za-z_]\w*)(:|$)")
 _STATE: Final = re.compile(r" SQLSTATE: \w{5};?$")
 _OURS: Final = re.compile(r"^(?:.*\s)?holdfast\.errors\.(\w+): (.+)$", re.MULTILINE)
