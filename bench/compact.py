@@ -74,9 +74,9 @@ class Case:
 
 
 CASES: Final = (
-    Case(form=PLAIN, millions=10, partitions=1, rounds=5, duckdb=True),
+    Case(form=PLAIN, millions=10, partitions=1, rounds=6, duckdb=True),
     Case(form=PLAIN, millions=25, partitions=1, rounds=3, duckdb=True),
-    Case(form=PLAIN, millions=10, partitions=8, rounds=5, duckdb=True),
+    Case(form=PLAIN, millions=10, partitions=8, rounds=6, duckdb=True),
     Case(form=PLAIN, millions=25, partitions=8, rounds=3, duckdb=True),
     Case(form=LZ4, millions=10, partitions=1, rounds=2),
     Case(form=LZ4, millions=25, partitions=1, rounds=2),
@@ -137,9 +137,7 @@ def _run_case(
     turns = []
     for number in range(case.rounds + 1):
         tell(f"{case}: turn {number} of {case.rounds}{', and DuckDB' if case.duckdb else ''}")
-        turns.append(
-            _run_turn(spark, case, directory, kernel_first=number % 2 == 0, looks_at_memory=number == 0)
-        )
+        turns.append(_run_turn(spark, case, directory, number=number))
         tell(str(turns[-1]))
     peak_mb = turns.pop(0).peak_mb
     rate = statistics.median(case.records / turn.round.seconds for turn in turns) / 1e6
@@ -200,12 +198,11 @@ def _run_turn(
     case: Case,
     directory: Path,
     *,
-    kernel_first: bool = True,
-    looks_at_memory: bool = False,
+    number: int = 1,
 ) -> Turn:
-    """Make the log, go through it with the kernel alone and with a round; both find it in the page cache.
+    """Make the log, and have the kernel alone, a round and DuckDB go through it, who find it in the page cache.
 
-    Who comes first also pays for memory that the machine has to back; so they take turns.
+    Who comes first also pays for memory that the machine has to back: so another one begins in each turn.
     """
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -216,17 +213,39 @@ def _run_turn(
         warm_up(log, spark, scale=SCALE)
         os.sync()
         items = list_items(log)
-        alone = _run_alone(items, directory / "alone") if kernel_first else None
-        with peak_below(os.getpid(), except_for=log.pid) if looks_at_memory else nullcontext(Peak()) as peak:
-            measured = run_round(log.ask, spark, scale=SCALE)
+        source = directory / "source.parquet"
+        if case.duckdb:
+            write_parquet(items, source)
+            os.sync()
+        kernel, measured, duckdb = None, None, None
+        peak = Peak()
+        for who in _order(case, number):
+            # The journals are there until their grace is over: all of them get what was there at first.
+            if who is _run_alone:
+                kernel = _run_alone(items, directory / "alone")
+            elif who is _run_duckdb:
+                duckdb = _run_duckdb(case, source, directory / "target.parquet")
+            else:
+                with (
+                    peak_below(os.getpid(), except_for=log.pid) if number == 0 else nullcontext(peak) as peak
+                ):
+                    measured = run_round(log.ask, spark, scale=SCALE)
+        assert kernel is not None
+        assert measured is not None
         assert measured.report.rewrites == case.partitions, measured.report
+        seconds, kept = kernel
         left = log.count_records()
-        # The journals are there until their grace is over: what the others get is what was compacted.
-        kernel_seconds, kept = alone or _run_alone(items, directory / "alone")
-        assert left == kept, f"the round has left {left} records, the kernel alone {kept}"
-        duckdb = _run_duckdb(case, items, directory, kept) if case.duckdb else None
+    assert left == kept, f"the round has left {left} records, the kernel alone {kept}"
+    assert duckdb is None or duckdb.rows == kept, f"DuckDB has left {duckdb} rows, the kernel {kept} records"
     shutil.rmtree(directory)
-    return Turn(kernel_seconds=kernel_seconds, round=measured, peak_mb=peak.mb, duckdb=duckdb)
+    return Turn(kernel_seconds=seconds, round=measured, peak_mb=peak.mb, duckdb=duckdb)
+
+
+def _order(case: Case, number: int) -> Sequence[Callable[..., object]]:
+    """Another one begins in each turn."""
+    everybody = (_run_alone, run_round, *((_run_duckdb,) if case.duckdb else ()))
+    begins = number % len(everybody)
+    return everybody[begins:] + everybody[:begins]
 
 
 def _run_alone(items: Sequence[WorkItem], directory: Path) -> tuple[float, int]:
@@ -240,15 +259,12 @@ def _run_alone(items: Sequence[WorkItem], directory: Path) -> tuple[float, int]:
     return seconds, kept
 
 
-def _run_duckdb(case: Case, items: Sequence[WorkItem], directory: Path, kept: int) -> Deduped:
+def _run_duckdb(case: Case, source: Path, target: Path) -> Deduped:
     """The best of its plans; after a case's first turn, which does not count, only the one that was best there."""
-    source, target = directory / "source.parquet", directory / "target.parquet"
-    write_parquet(items, source)
     found = min(
         (dedupe(source, target, plan) for plan in _best_plans.get(str(case), PLANS)),
         key=lambda each: each.seconds,
     )
-    assert found.rows == kept, f"DuckDB has left {found.rows} rows, the kernel {kept} records"
     _best_plans[str(case)] = [found.plan]
     return found
 
