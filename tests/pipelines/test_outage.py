@@ -17,6 +17,7 @@ from holdfast.pipelines.outage import ALONE_S_MAX, OUTAGE_S_MAX, Outage, passing
 from holdfast.pipelines.queries import RunningQuery
 from holdfast.pipelines.run import Run, RunOptions
 from holdfast.pipelines.state import QueryState
+from holdfast.pipelines.status import SERVICE
 from tests.spark.failed import read_failure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "compliance"
@@ -83,6 +84,8 @@ def test_second_outage_of_an_idle_query() -> None:
 
 class MortalQuery:
     """Stands in for a query: it has ended of what it is told to, until it is started again."""
+
+    name = SERVICE
 
     def __init__(self, *lives: str | None) -> None:
         self.lives = list(lives)
