@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,27 @@ def test_what_is_left_stays_until_the_new_replicas_are_in_sync(engine: Engine, k
     assert partition.leader == 4
     assert engine.table(key, 4) == engine.table(key, 5) == {b"a": b"2", b"b": b"1", b"c": b"3"}
     assert [each.store for each in engine.removal(key).replicas] == [4, 5]
+
+
+def test_a_replica_that_leaves_while_it_is_looked_at_is_nothing_to_do(
+    engine: Engine, key: PartitionKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its manifest was there, its places in what was written are not: the keeper ended of that."""
+    begin(engine, key, 4, 5)
+    engine.append(key, (b"c", b"3"))
+    plane = engine.cluster.plane
+    ask = plane.find_removal
+
+    def find_removal(*about: Any) -> Any:
+        found = ask(*about)
+        monkeypatch.setattr(plane, "find_removal", ask)
+        engine.round()
+        wait_until_settled(engine, key)
+        return found
+
+    monkeypatch.setattr(plane, "find_removal", find_removal)
+    assert list(engine.gateway.list_views(3)) == []
+    assert where(engine, key).replicas == (4, 5)
 
 
 def test_without_new_replicas_it_is_done_at_once(engine: Engine, key: PartitionKey) -> None:

@@ -259,6 +259,10 @@ class Desk:
         is_whole = manifest.held_to >= bounds.end and manifest.joined_from is None
         if is_whole and is_settled and not (compacts and _may_be_due(manifest, segments)):
             return None
+        extents = tuple(self._extents(key, manifest, bounds))
+        if all(one.store != wanted.store for one in self._plane.find_removal(*key).replicas):
+            # It has left the partition since its manifest was read, and its places in extents with it.
+            return None
         return ReplicaView(
             store=wanted.store,
             directory=self._directories[wanted.store],
@@ -273,7 +277,7 @@ class Desk:
             manifest=manifest,
             removal=removal,
             segments=segments,
-            extents=tuple(self._extents(key, manifest, bounds)),
+            extents=extents,
             peers=self._peers(key, removal, manifest),
             tail_journal=self._tail_journal(wanted.store),
             wall_ms=self._wall_ms(),
